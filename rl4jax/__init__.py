@@ -1,0 +1,1 @@
+"""rl4jax: reinforcement-learning building blocks on JAX. Functions, not a framework."""

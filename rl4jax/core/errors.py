@@ -1,0 +1,50 @@
+"""Errors that name the argument, show the value, state the rule and give the fix."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class Rl4JaxError(Exception):
+    """Any error that rl4jax raises on purpose."""
+
+
+class EnvError(Rl4JaxError):
+    """An environment breaks its contract, or is used against it."""
+
+
+class ShapeError(Rl4JaxError, ValueError):
+    """An array has the wrong shape or dtype."""
+
+
+class CheckpointError(Rl4JaxError):
+    """A file of weights or state cannot be read."""
+
+
+class ConfigError(Rl4JaxError, ValueError):
+    """A setting is outside its range."""
+
+
+def require(ok: bool, name: str, value: Any, rule: str, fix: str = "") -> None:
+    """Raise `ConfigError` unless `ok`.
+
+    >>> require(0 > 0, "VecEnv.num_envs", 0, "a positive integer")
+    Traceback (most recent call last):
+    rl4jax.core.errors.ConfigError: VecEnv.num_envs = 0 must be a positive integer.
+    """
+    if not ok:
+        raise ConfigError(f"{name} = {value!r} must be {rule}." + (f" {fix}" if fix else ""))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence that suggests the nearest of the known names, and lists them all."""
+    known = sorted(known)
+    folded = {k.lower(): k for k in known}
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    guess = f"Did you mean {folded[near[0]]!r}? " if near else ""
+    return f"{guess}Known: {', '.join(known)}."
+
+
+def missing_extra(what: str, *, extra: str) -> ImportError:
+    """The error for an optional package that is not installed."""
+    return ImportError(f"{what} needs an optional package. Install it with: pip install 'rl4jax[{extra}]'")

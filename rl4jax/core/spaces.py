@@ -1,0 +1,112 @@
+"""The few things we need of Gymnasium's spaces inside a compiled program."""
+
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from .errors import EnvError
+
+
+class StaticSpace:
+    """A space that may sit in a static field: hashable, and quick to compare with itself.
+
+    `jit` compares static fields on each call and Gymnasium's spaces have no hash.
+    """
+
+    def __init__(self, space: gymnasium.Space):
+        self.space = space
+        self._hash = hash(repr(space))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, StaticSpace) and self.space == other.space)
+
+    def __repr__(self) -> str:
+        return repr(self.space)
+
+
+def jax_dtype(dtype: Any) -> np.dtype:
+    """The dtype an array of this kind has in JAX: 64-bit numbers become 32-bit ones."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
+
+
+def struct_of(space: gymnasium.Space) -> PyTree[jax.ShapeDtypeStruct]:
+    """Shapes and dtypes of the elements of a space, as JAX holds them."""
+    if isinstance(space, spaces.Dict):
+        return {name: struct_of(part) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(struct_of(part) for part in space)
+    if isinstance(space, spaces.Discrete):
+        return jax.ShapeDtypeStruct((), np.dtype(np.int32))
+    if isinstance(space, spaces.Box | spaces.MultiBinary):
+        return jax.ShapeDtypeStruct(space.shape, jax_dtype(space.dtype))
+    if isinstance(space, spaces.MultiDiscrete):
+        return jax.ShapeDtypeStruct(space.shape, np.dtype(np.int32))
+    raise EnvError(f"{space} is a space rl4jax does not know. Use Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple.")
+
+
+def flatten(space: gymnasium.Space, x: PyTree) -> Float[Array, " D"]:
+    """One vector from one element of a space, in the order and encoding of `gymnasium.spaces.flatten` (discrete parts one-hot)."""
+    if isinstance(space, spaces.Dict):
+        return jnp.concatenate([flatten(part, x[name]) for name, part in space.items()])
+    if isinstance(space, spaces.Tuple):
+        return jnp.concatenate([flatten(part, part_x) for part, part_x in zip(space, x, strict=True)])
+    if isinstance(space, spaces.Discrete):
+        return jax.nn.one_hot(x - space.start, int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        parts = zip(jnp.ravel(x - space.start), space.nvec.ravel(), strict=True)
+        return jnp.concatenate([jax.nn.one_hot(part, int(n)) for part, n in parts])
+    return jnp.ravel(x).astype(jnp.float32)
+
+
+def head_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
+    """How many choices each head of an action space has, or None if it is not made of choices.
+
+    >>> head_sizes(spaces.MultiDiscrete([3, 2]))
+    (3, 2)
+    """
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),)
+    if isinstance(space, spaces.MultiDiscrete):
+        return tuple(int(n) for n in space.nvec.ravel())
+    return None
+
+
+def mask_allows(space: gymnasium.Space, mask: Bool[Any, "*B A"]) -> Bool[Any, "*B"]:
+    """Whether the flat mask leaves every head of the action space at least one choice."""
+    sizes = head_sizes(space) or (mask.shape[-1],)
+    ends = np.cumsum(sizes)
+    allowed = [mask[..., end - size : end].any(-1) for size, end in zip(sizes, ends, strict=True)]
+    return np.logical_and.reduce(allowed) if isinstance(mask, np.ndarray) else jnp.stack(allowed).all(0)
+
+
+def clip_action(space: gymnasium.Space, action: Array) -> Array:
+    """A continuous action moved to the nearest one inside its Box; other actions as they are."""
+    return jnp.clip(action, space.low, space.high) if isinstance(space, spaces.Box) else action
+
+
+def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array, " A"] | None = None) -> Array:
+    """A uniformly random action, legal under the mask. Unbounded parts of a Box are drawn from a normal distribution.
+
+    >>> int(random_action(spaces.Discrete(3), jax.random.key(0), jnp.array([False, True, False])))
+    1
+    """
+    if isinstance(space, spaces.Box) and space.is_bounded("both"):
+        return jax.random.uniform(key, space.shape, jnp.float32, space.low, space.high)
+    if isinstance(space, spaces.Box):
+        return clip_action(space, jax.random.normal(key, space.shape))
+    sizes = head_sizes(space)
+    if sizes is None:
+        raise EnvError(f"random_action: {space} is not an action space rl4jax knows. Use Discrete, MultiDiscrete or Box.")
+    allowed = jnp.ones(sum(sizes), bool) if mask is None else mask
+    heads = jnp.split(jnp.where(allowed, 0.0, -jnp.inf), np.cumsum(sizes)[:-1])
+    keys = jax.random.split(key, len(sizes))
+    choice = jnp.stack([jax.random.categorical(k, head) for k, head in zip(keys, heads, strict=True)]).astype(jnp.int32)
+    return choice[0] if isinstance(space, spaces.Discrete) else choice.reshape(space.shape)
