@@ -1,0 +1,35 @@
+from .check_env import check_env as check_env
+from .env import AbstractEnv as AbstractEnv, Step as Step
+from .errors import (
+    CheckpointError as CheckpointError,
+    ConfigError as ConfigError,
+    EnvError as EnvError,
+    Rl4JaxError as Rl4JaxError,
+    ShapeError as ShapeError,
+)
+from .gym_vec_env import GymState as GymState, GymVecEnv as GymVecEnv
+from .log import (
+    CompositeLogger as CompositeLogger,
+    JsonLogger as JsonLogger,
+    Logger as Logger,
+    NoopLogger as NoopLogger,
+    PrintLogger as PrintLogger,
+    TensorBoardLogger as TensorBoardLogger,
+    WandbLogger as WandbLogger,
+)
+from .running_stats import RunningStats as RunningStats
+from .runtime import setup as setup
+from .spaces import clip_action as clip_action, flatten as flatten, random_action as random_action
+from .to_gymnasium import to_gymnasium as to_gymnasium
+from .vec_env import VecEnv as VecEnv, VecState as VecState, VecStep as VecStep
+from .video import Act as Act, random_act as random_act, record as record, write_gif as write_gif
+from .wrappers import (
+    AbstractWrapper as AbstractWrapper,
+    ClipAction as ClipAction,
+    EpisodeStats as EpisodeStats,
+    FlattenObservation as FlattenObservation,
+    FrameStack as FrameStack,
+    RescaleAction as RescaleAction,
+    RewardClip as RewardClip,
+    TimeLimit as TimeLimit,
+)

@@ -1,0 +1,116 @@
+"""Run an environment hard before training on it."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray, PyTree
+
+from .contract import check_contract
+from .env import AbstractEnv
+from .errors import EnvError
+from .spaces import mask_allows, random_action
+from .vec_env import VecEnv, VecState
+
+
+def check_env(env: AbstractEnv, *, key: PRNGKeyArray | None = None, num_steps: int = 200) -> None:
+    """Raise unless the environment keeps its contract on `num_steps` random legal steps of four copies.
+
+    Checked: shapes and dtypes; `jit`, `vmap` and plain Python give the same numbers for the same key;
+    observations lie in their space and rewards are finite; masks always leave a choice; auto-reset hands over the true last
+    observation; a picture, if there is one, is uint8 `[H, W, 3]`.
+    """
+    name = type(env).__name__
+    check_contract(env)
+    key = jax.random.key(0) if key is None else key
+    vec_env = VecEnv(env, 4)
+
+    states, masks, actions, keys, steps = jax.device_get(jax.jit(_play, static_argnums=2)(vec_env, key, num_steps))
+    _check_values(env, name, masks, steps)
+    _check_reset(env, name, key)
+    _check_step(env, name, states, actions, keys, steps)
+    _check_render(env, name, jax.tree.map(lambda x: x[0, 0], states))
+
+
+def _play(env: VecEnv, key: PRNGKeyArray, num_steps: int) -> tuple:
+    """Random legal steps: the states acted on, masks, actions, keys and results, each `[T, B, ...]`."""
+
+    def one(state: VecState, key: PRNGKeyArray):
+        action_key, step_key = jax.random.split(key)
+        mask = env.action_mask(state)
+        action_keys = jax.random.split(action_key, env.num_envs)
+        action = jax.vmap(lambda k, m: random_action(env.single_action_space, k, m))(action_keys, mask)
+        next_state, step = env.step(state, action, step_key)
+        return next_state, (state.env, mask, action, jax.random.key_data(step_key), step)
+
+    reset_key, play_key = jax.random.split(key)
+    state, _ = env.reset(reset_key)
+    return jax.lax.scan(one, state, jax.random.split(play_key, num_steps))[1]
+
+
+def _check_values(env: AbstractEnv, name: str, masks: PyTree, steps: PyTree) -> None:
+    if not np.isfinite(steps.reward).all():
+        t, b = np.argwhere(~np.isfinite(steps.reward))[0]
+        raise EnvError(f"{name}: reward at step {t} is {steps.reward[t, b]}; it must be finite. Look for a division by zero or a log of 0.")
+    if masks is not None and not mask_allows(env.action_space, masks).all():
+        t, b = np.argwhere(~mask_allows(env.action_space, masks))[0]
+        raise EnvError(f"{name}: action_mask at step {t} is {masks[t, b]}, which allows nothing; leave each head at least one choice.")
+    space = env.observation_space
+    for t, b in np.ndindex(steps.reward.shape):
+        for obs in (steps.obs, steps.final_obs):
+            one = jax.tree.map(lambda x: x[t, b], obs)
+            if not space.contains(_as_gymnasium(space, one)):
+                raise EnvError(f"{name}: observation {one} at step {t} is not in observation_space {space}. Widen the space or clip.")
+
+
+def _check_reset(env: AbstractEnv, name: str, key: PRNGKeyArray) -> None:
+    compiled = jax.device_get(jax.jit(lambda env, key: env.reset(key)[1])(env, jax.random.clone(key)))
+    for _ in range(2):
+        with jax.disable_jit():
+            plain = jax.device_get(env.reset(jax.random.clone(key))[1])
+        _require_equal(compiled, plain, f"{name}.reset {_IMPURE}")
+
+
+def _check_step(env: AbstractEnv, name: str, states: PyTree, actions: PyTree, keys: PyTree, steps: PyTree) -> None:
+    """One environment, stepped without jit or vmap from the recorded states, must agree with the compiled batch."""
+    ends = np.flatnonzero((steps.terminated | steps.truncated)[:, 0])[:2]  # where auto-reset could go wrong
+    for t in sorted({0, 1, *ends}):
+        state, action = jax.tree.map(lambda x: jnp.asarray(x[t, 0]), (states, actions))
+        step_key = jax.random.split(jax.random.wrap_key_data(keys[t]))[0]
+        with jax.disable_jit():
+            _, step = env.step(state, action, jax.random.split(step_key, steps.reward.shape[1])[0])
+        got = (steps.final_obs, steps.reward, steps.terminated, steps.truncated)
+        wanted = (step.obs, step.reward, step.terminated, step.truncated)
+        _require_equal(jax.tree.map(lambda x: x[t, 0], got), jax.device_get(wanted), f"{name}.step {_IMPURE}")
+
+
+_IMPURE = (
+    "gives other numbers for the same key inside jit and vmap than in plain Python. Keep all state in the state and draw all "
+    "randomness from the key: np.random and changed attributes are frozen when the program is compiled."
+)
+
+
+def _check_render(env: AbstractEnv, name: str, state: PyTree) -> None:
+    if type(env).render is AbstractEnv.render:
+        return
+    try:
+        frame = env.render(state)
+    except EnvError:  # a wrapper around an environment without a picture
+        return
+    if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[-1] != 3:
+        raise EnvError(f"{name}.render returned {type(frame).__name__} {getattr(frame, 'shape', '')}; it must be np.uint8 [H, W, 3].")
+
+
+def _require_equal(got: PyTree, wanted: PyTree, message: str) -> None:
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        if not np.allclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True):
+            raise EnvError(message)
+
+
+def _as_gymnasium(space: gymnasium.Space, x: PyTree) -> PyTree:
+    """The element as `space.contains` wants it: Discrete parts as NumPy integers, arrays in the space's own dtype."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {name: _as_gymnasium(part, x[name]) for name, part in space.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(_as_gymnasium(part, part_x) for part, part_x in zip(space, x, strict=True))
+    return np.asarray(x).astype(space.dtype)[()]

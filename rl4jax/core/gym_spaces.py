@@ -1,0 +1,90 @@
+"""Between the spaces of a Gymnasium environment and the ones we show: zero-based, 32-bit, and free of shared memory.
+
+We show `Discrete(n, start)` as `Discrete(n)`, MultiBinary actions as MultiDiscrete of twos, and 64-bit numbers as 32-bit ones,
+so that no algorithm has to know of the difference.
+"""
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import PyTree
+
+from .errors import EnvError
+from .spaces import jax_dtype, struct_of
+
+
+def shown_obs_space(space: gymnasium.Space) -> gymnasium.Space:
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({name: shown_obs_space(part) for name, part in space.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple(tuple(shown_obs_space(part) for part in space))
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(space.nvec)
+    if isinstance(space, spaces.Box):
+        dtype = jax_dtype(space.dtype)
+        low, high = space.low, space.high
+        if dtype.kind in "iu":  # bounds of 64-bit integers need not fit
+            low, high = (np.clip(bound, np.iinfo(dtype).min, np.iinfo(dtype).max) for bound in (low, high))
+        return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
+    struct_of(space)  # raises for a space nobody knows
+    return space
+
+
+def shown_action_space(space: gymnasium.Space) -> gymnasium.Space:
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({name: shown_action_space(part) for name, part in space.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple(tuple(shown_action_space(part) for part in space))
+    if isinstance(space, spaces.MultiBinary):
+        return spaces.MultiDiscrete([2] * int(np.prod(space.shape)))
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(space.nvec.ravel())
+    return shown_obs_space(space)
+
+
+def shown_obs(space: gymnasium.Space, obs: PyTree) -> PyTree:
+    """A copy of a batch of observations, as the shown space has it.
+
+    A copy, because vector environments write the next observation into the same memory, and JAX on CPU may use NumPy's memory
+    without copying it.
+    """
+    if isinstance(space, spaces.Dict):
+        return {name: shown_obs(part, obs[name]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(shown_obs(part, part_obs) for part, part_obs in zip(space, obs, strict=True))
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return (np.asarray(obs) - space.start).astype(np.int32)
+    return np.array(obs, dtype=jax_dtype(space.dtype))
+
+
+def own_action(space: gymnasium.Space, shown: gymnasium.Space, action: PyTree, num_envs: int, name: str = "action") -> PyTree:
+    """A batch of actions of the shown space as the environment's own space wants it, checked."""
+    if isinstance(space, spaces.Dict):
+        return {k: own_action(space[k], shown[k], action[k], num_envs, f"{name}[{k!r}]") for k in space.keys()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(own_action(space[i], shown[i], action[i], num_envs, f"{name}[{i}]") for i in range(len(space)))
+    action = np.asarray(action)
+    if (action.dtype.kind == "f") != (shown.dtype.kind == "f") or action.dtype.kind not in "fiu":
+        raise EnvError(f"{name} has dtype {action.dtype}; {shown} needs {shown.dtype}. Use action.astype(np.{shown.dtype}).")
+    if action.shape != (num_envs, *shown.shape):
+        raise EnvError(
+            f"{name} has shape {action.shape}; it must be {(num_envs, *shown.shape)}: one action of {shown} for each of the "
+            f"{num_envs} environments."
+        )
+    if isinstance(space, spaces.Box):
+        inside = np.clip(action, shown.low, shown.high)
+        # Forgive what 64-bit bounds lose as 32-bit ones. False for NaN too.
+        _require((np.abs(action - inside) <= 1e-6 * np.maximum(1.0, np.abs(inside))), action, shown, name, "Clip it: rl.clip_action.")
+        return np.clip(inside.astype(space.dtype), space.low, space.high)
+    size = shown.n if isinstance(shown, spaces.Discrete) else shown.nvec
+    _require((action >= 0) & (action < size), action, shown, name, "Count actions from 0.")
+    action = action.reshape(num_envs, *space.shape)
+    return (action if isinstance(space, spaces.MultiBinary) else action + space.start).astype(space.dtype)
+
+
+def _require(good: np.ndarray, action: np.ndarray, space: gymnasium.Space, name: str, fix: str) -> None:
+    if not good.all():
+        i = int(np.argwhere(~good)[0][0])
+        raise EnvError(f"{name}[{i}] = {action[i]} is not in {space}. {fix}")

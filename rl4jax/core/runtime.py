@@ -1,0 +1,79 @@
+"""Settings of the process: one that importing rl4jax makes, and those you ask for with `setup`."""
+
+import importlib.util
+import mmap
+import os
+import pathlib
+import sys
+import warnings
+
+_FLAG = "xla_cpu_enable_concurrency_optimized_scheduler"
+
+
+def make_cpu_safe() -> None:
+    """Keep XLA on CPU from hanging for ever in programs with many small operations, such as training vmapped over seeds.
+
+    jaxlib's scheduler for concurrent operations can deadlock on few cores. Called when rl4jax is imported; it adds one flag
+    to `XLA_FLAGS`, unless you set that flag yourself, and says so if JAX has already started and no longer reads it.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _FLAG in flags or not _jaxlib_knows(_FLAG):
+        return
+    if _backend_started():
+        warnings.warn(
+            f"rl4jax was imported after JAX had started, too late to add --{_FLAG}=false to XLA_FLAGS. On CPU, larger vmapped "
+            f"programs may hang. Import rl4jax before the first JAX computation, or set the flag yourself.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return
+    os.environ["XLA_FLAGS"] = f"{flags} --{_FLAG}=false".strip()
+
+
+def setup(*, cache_dir: str | os.PathLike | None = None, contracts: bool = False) -> None:
+    """Settings for speed that a library should not make on its own; call it first in a script.
+
+    Compiled programs are kept on disk (in `cache_dir`, by default `rl4jax/xla` in the user's cache folder) and found again by
+    the next run; small calls on CPU return without a trip through another thread. With `contracts=True` the shapes and dtypes
+    in rl4jax's signatures are checked on every call (needs beartype; for the parts of rl4jax not imported yet).
+    What you set in JAX yourself, by environment variable or by `jax.config`, stays.
+    """
+    import jax
+
+    if contracts:
+        from jaxtyping import install_import_hook
+
+        install_import_hook("rl4jax", "beartype.beartype")
+    if cache_dir is not None or jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(cache_dir or _cache_home() / "rl4jax" / "xla"))
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ and not _backend_started():
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
+def _cache_home() -> pathlib.Path:
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+
+
+def _backend_started() -> bool:
+    if "jax" not in sys.modules:
+        return False
+    try:
+        from jax._src import xla_bridge  # JAX has no public question for this
+
+        return xla_bridge.backends_are_initialized()
+    except (ImportError, AttributeError):
+        return False
+
+
+def _jaxlib_knows(flag: str) -> bool:
+    """Whether the installed jaxlib has a flag of this name: XLA ends the process on one it does not know."""
+    spec = importlib.util.find_spec("jaxlib")
+    if spec is None or not spec.submodule_search_locations:
+        return False
+    for folder in spec.submodule_search_locations:
+        for library in pathlib.Path(folder).glob("libjax_common.*"):
+            with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                return content.find(flag.encode()) >= 0
+    return False

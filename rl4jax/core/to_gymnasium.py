@@ -1,0 +1,78 @@
+"""Our environments for everybody else: a `gymnasium.Env` around an in-graph one."""
+
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from .contract import check_contract
+from .env import AbstractEnv
+
+
+def to_gymnasium(env: AbstractEnv, render_mode: str | None = None) -> gymnasium.Env:
+    """The environment as Gymnasium, and so Stable-Baselines3, CleanRL and others, know it. Masks are in `info["action_mask"]`."""
+    return GymnasiumEnv(env, render_mode)
+
+
+class GymnasiumEnv(gymnasium.Env):
+    """A stateful shell: it holds the state and the key, and calls the compiled functions."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    def __init__(self, env: AbstractEnv, render_mode: str | None = None):
+        self.observation_space, self.action_space = check_contract(env)
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode = {render_mode!r} must be None or 'rgb_array'. Show the arrays with a viewer of your own.")
+        self.env, self.render_mode = env, render_mode
+        self._state: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[PyTree, dict[str, Any]]:
+        super().reset(seed=seed)
+        # Without a seed the episodes go on from the last one, as Gymnasium wants it.
+        self._key = jax.random.key(self.np_random.integers(2**31))
+        self._key, reset_key = jax.random.split(self._key)
+        self._state, obs, mask = jax.device_get(_reset(self.env, reset_key))
+        return self._own(obs), _info(mask)
+
+    def step(self, action: Any) -> tuple[PyTree, float, bool, bool, dict[str, Any]]:
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded(f"Call reset() before step() on {self}.")
+        if not self.action_space.contains(action):
+            raise ValueError(f"action = {action!r} is not in action_space {self.action_space}.")
+        action = jax.tree.map(np.asarray, action)
+        self._key, step_key = jax.random.split(self._key)
+        self._state, step, mask = jax.device_get(_step(self.env, self._state, action, step_key))
+        return self._own(step.obs), float(step.reward), bool(step.terminated), bool(step.truncated), _info(mask)
+
+    def render(self) -> Any:
+        return self.env.render(self._state) if self.render_mode == "rgb_array" else None
+
+    def _own(self, obs: PyTree) -> PyTree:
+        return _writable(self.observation_space, obs)
+
+
+@jax.jit
+def _reset(env: AbstractEnv, key: Any) -> tuple:
+    state, obs = env.reset(key)
+    return state, obs, env.action_mask(state)
+
+
+@jax.jit
+def _step(env: AbstractEnv, state: Any, action: PyTree, key: Any) -> tuple:
+    state, step = env.step(state, action, key)
+    return state, step, env.action_mask(state)
+
+
+def _info(mask: np.ndarray | None) -> dict[str, Any]:
+    return {} if mask is None else {"action_mask": mask.astype(np.int8)}
+
+
+def _writable(space: gymnasium.Space, obs: PyTree) -> PyTree:
+    """The observation in the space's own dtypes, as memory the caller may change."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {name: _writable(part, obs[name]) for name, part in space.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(_writable(part, part_obs) for part, part_obs in zip(space, obs, strict=True))
+    return np.array(obs, dtype=space.dtype)[()] if isinstance(space, gymnasium.spaces.Discrete) else np.array(obs, dtype=space.dtype)

@@ -1,0 +1,116 @@
+"""Many copies of one in-graph environment, stepped together and reset as their episodes end."""
+
+import operator
+from typing import NamedTuple
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, PRNGKeyArray, PyTree, UInt8
+
+from .contract import check_contract
+from .env import AbstractEnv, EnvState
+from .errors import require
+from .spaces import StaticSpace
+
+
+class VecStep(NamedTuple):
+    """What one step of B environments returns, in-graph or from the host; each array starts with axis B.
+
+    Where an episode ended, `obs` is already the first observation of the next one, and `final_obs` is the true last one:
+    a truncated episode is bootstrapped from it. Elsewhere the two are equal.
+
+    `valid` is false on a slot in which nothing happened: Gymnasium's NEXT_STEP mode spends the step after an end on the
+    reset. Such a slot belongs in no loss, no buffer and no mean. In-graph environments have none.
+    """
+
+    obs: PyTree
+    reward: ArrayLike
+    terminated: ArrayLike
+    truncated: ArrayLike
+    final_obs: PyTree
+    valid: ArrayLike
+
+
+class VecState(eqx.Module):
+    """The B states, and for each environment the start of its next episode, drawn ahead."""
+
+    env: EnvState
+    start: tuple[EnvState, PyTree]  # state and first observation
+    used: Bool[Array, " B"]  # this start has been played: draw another before the next end
+
+
+class VecEnv(eqx.Module):
+    """`num_envs` copies of an environment under `vmap`, reset in the same step in which their episode ends.
+
+    Random numbers cost more than most physics, so starts are not drawn every step: each environment keeps one ready, and
+    all used ones are drawn again when some environment ends a second time. No two episodes share a draw.
+    """
+
+    env: AbstractEnv
+    num_envs: int = eqx.field(static=True)
+    # Kept outside the traced fields of `env`, so that they can be read inside jit too.
+    _observation_space: StaticSpace = eqx.field(static=True, repr=False)
+    _action_space: StaticSpace = eqx.field(static=True, repr=False)
+
+    def __init__(self, env: AbstractEnv, num_envs: int):
+        observation_space, action_space = check_contract(env)
+        require(_is_count(num_envs), "VecEnv.num_envs", num_envs, "a positive integer", "Use VecEnv(env, num_envs=4).")
+        self.env = env
+        self.num_envs = operator.index(num_envs)
+        self._observation_space = StaticSpace(observation_space)
+        self._action_space = StaticSpace(action_space)
+
+    @property
+    def single_observation_space(self) -> gymnasium.Space:
+        return self._observation_space.space
+
+    @property
+    def single_action_space(self) -> gymnasium.Space:
+        return self._action_space.space
+
+    @jax.jit
+    def reset(self, key: PRNGKeyArray) -> tuple[VecState, PyTree]:
+        now, later = jax.random.split(key)
+        env_state, obs = self._starts(now)
+        return VecState(env_state, self._starts(later), jnp.zeros(self.num_envs, bool)), obs
+
+    @jax.jit
+    def step(self, state: VecState, action: PyTree, key: PRNGKeyArray) -> tuple[VecState, VecStep]:
+        env_state, step = jax.vmap(self.env.step)(state.env, action, jax.random.split(key, self.num_envs))
+        ended = step.terminated | step.truncated
+
+        def draw_used_starts():
+            # `split` made the subkeys 0 to B-1 of this key; folding in B makes one more, here, where it is rarely needed.
+            drawn = self._starts(jax.random.fold_in(key, self.num_envs))
+            return _where(state.used, drawn, state.start), jnp.zeros_like(state.used)
+
+        start, used = jax.lax.cond(jnp.any(ended & state.used), draw_used_starts, lambda: (state.start, state.used))
+        env_state, obs = _where(ended, start, (env_state, step.obs))
+        valid = jnp.ones_like(ended)
+        vec_step = VecStep(obs, step.reward, step.terminated, step.truncated, final_obs=step.obs, valid=valid)
+        return VecState(env_state, start, used | ended), vec_step
+
+    def action_mask(self, state: VecState) -> Bool[Array, "B A"] | None:
+        return jax.vmap(self.env.action_mask)(state.env)
+
+    def privileged(self, state: VecState) -> PyTree:
+        return jax.vmap(self.env.privileged)(state.env)
+
+    def render(self, state: VecState, index: int = 0) -> UInt8[np.ndarray, "H W 3"]:
+        """A picture of one of the environments."""
+        return self.env.render(jax.tree.map(lambda x: x[index], state.env))
+
+    def _starts(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:
+        return jax.vmap(self.env.reset)(jax.random.split(key, self.num_envs))
+
+
+def _is_count(x: object) -> bool:
+    return isinstance(x, int | np.integer) and not isinstance(x, bool) and int(x) > 0
+
+
+def _where(mask: Bool[Array, " B"], yes: PyTree, no: PyTree) -> PyTree:
+    """Choose per environment, leaf by leaf, whatever axes follow B."""
+    return jax.tree.map(lambda y, n: jnp.where(mask.reshape(mask.shape + (1,) * (y.ndim - 1)), y, n), yes, no)

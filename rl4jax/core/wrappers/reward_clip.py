@@ -1,0 +1,24 @@
+"""Keep rewards small."""
+
+import jax.numpy as jnp
+from jaxtyping import ArrayLike, PRNGKeyArray
+
+from ..env import AbstractEnv, EnvState, Step
+from ..errors import require
+from .wrapper import AbstractWrapper
+
+
+class RewardClip(AbstractWrapper):
+    """Clip rewards to `[-limit, limit]`."""
+
+    env: AbstractEnv
+    limit: float = 1.0
+
+    def __check_init__(self):
+        if isinstance(self.limit, int | float):
+            require(self.limit > 0, "RewardClip.limit", self.limit, "a positive number")
+
+    def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
+        state, step = self.env.step(state, action, key)
+        reward = jnp.clip(step.reward, -self.limit, self.limit)
+        return state, Step(step.obs, reward, step.terminated, step.truncated)

@@ -1,0 +1,44 @@
+"""The built-in environments by name. Imports no JAX, so that `import rl4jax` stays quick."""
+
+import dataclasses
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rl4jax.core.errors import ConfigError, EnvError, did_you_mean
+
+if TYPE_CHECKING:
+    import rl4jax.core.env
+
+BUILT_IN: tuple[str, ...] = (
+    "CartPole",
+    "Pendulum",
+    "MountainCar",
+    "MountainCarContinuous",
+    "Acrobot",
+    "GridWorld",
+    "Memory",
+    "MultiDiscreteNav",
+    "Catch",
+    "ProbeConstant",
+    "ProbeObservation",
+    "ProbeDiscount",
+    "ProbeAction",
+    "ProbeContext",
+)
+
+
+def make(name: str, **fields: Any) -> "rl4jax.core.env.AbstractEnv":
+    """A built-in environment, with some of its fields changed.
+
+    >>> make("CartPole", gravity=1.6).gravity
+    1.6
+    """
+    if name not in BUILT_IN:
+        raise EnvError(f"make({name!r}): there is no such built-in environment. {did_you_mean(name, BUILT_IN)}")
+    env_class = getattr(importlib.import_module("rl4jax.envs"), name)
+    known = [field.name for field in dataclasses.fields(env_class)]
+    for field in fields:
+        if field not in known:
+            choice = did_you_mean(field, known) if known else "It has no fields."
+            raise ConfigError(f"make({name!r}): {name} has no field {field!r}. {choice}")
+    return env_class(**fields)
