@@ -9,6 +9,7 @@ import fileinput
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from rl4jax.core.log import Logger, WandbLogger
@@ -20,6 +21,8 @@ def main() -> None:
     parser.add_argument("--project", default="rl4jax", help="the W&B project (default: rl4jax)")
     parser.add_argument("--offline", action="store_true", help="write the run to ./wandb instead of sending it")
     args = parser.parse_args()
+    if missing := [name for name in args.files if name != "-" and not Path(name).exists()]:
+        parser.error(f"no such file: {', '.join(missing)}")  # before a run is started
     # Programs print all sorts of things: bytes that are not text must not end the bridge.
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
     with (

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int, PRNGKeyArray, PyTree
 
 from .errors import EnvError, require
 from .gym_spaces import own_action, shown_action_space, shown_obs, shown_obs_space
-from .spaces import mask_allows
+from .spaces import mask_allows, struct_of
 from .vec_env import VecStep, _is_count
 
 
@@ -53,6 +53,7 @@ class GymVecEnv:
         self._has_mask_method = _has_method(self.envs, "action_masks")
         self._action_space = shown_action_space(self.envs.single_action_space)
         self._shown_obs_space = self._drop_mask(shown_obs_space(self._obs_space))
+        self._obs_shapes = [(self.num_envs, *x.shape) for x in jax.tree.leaves(struct_of(self._obs_space))]
         self._token = 0
 
     @property
@@ -68,7 +69,7 @@ class GymVecEnv:
         _refuse_tracing("reset", key)
         seed = int(jax.random.randint(key, (), 0, np.iinfo(np.int32).max - self.num_envs))
         obs, info = self.envs.reset(seed=seed)
-        return self._next(shown_obs(self._obs_space, obs), info, np.zeros(self.num_envs, bool))
+        return self._next(self._shown(obs), info, np.zeros(self.num_envs, bool))
 
     def step(self, state: GymState, action: PyTree, key: PRNGKeyArray | None = None) -> tuple[GymState, VecStep]:
         """Move all environments on by one action each. The key is not used: host environments draw from their own seeds."""
@@ -83,7 +84,7 @@ class GymVecEnv:
         self._check_step(reward, terminated, truncated)
 
         ended = terminated | truncated
-        obs = final_obs = shown_obs(self._obs_space, obs)
+        obs = final_obs = self._shown(obs)
         if self._mode == AutoresetMode.SAME_STEP and ended.any():
             final_obs = self._final_obs(obs, info, ended)
         if self._mode == AutoresetMode.DISABLED and ended.any():
@@ -146,7 +147,7 @@ class GymVecEnv:
         if "action_mask" in reset_info and "action_mask" in info:
             masks = np.where(ended[:, None], np.stack(reset_info["action_mask"]), np.stack(info["action_mask"]))
             reset_info = {"action_mask": masks}
-        return shown_obs(self._obs_space, obs), reset_info
+        return self._shown(obs), reset_info
 
     def _mask(self, obs: PyTree, info: dict[str, Any], dead: Bool[np.ndarray, " B"]) -> Bool[np.ndarray, "B A"] | None:
         if self._mask_in_obs:
@@ -185,6 +186,14 @@ class GymVecEnv:
                     f"{self}: {name} of step {self._token} is {type(x).__name__} {got.dtype}{list(got.shape)}; it must be a NumPy "
                     f"array {need}[{self.num_envs}]."
                 )
+
+    def _shown(self, obs: PyTree) -> PyTree:
+        """Our copy of a batch of observations."""
+        shown = shown_obs(self._obs_space, obs)
+        for x, shape in zip(jax.tree.leaves(shown), self._obs_shapes, strict=True):
+            if x.shape != shape:
+                raise EnvError(f"{self}: observation of step {self._token} has shape {x.shape}; it must be {shape}, as its space says.")
+        return shown
 
     def _check_finite(self, obs: PyTree, reward: Any = None) -> None:
         for name, tree in (("observation", obs), ("reward", reward)):

@@ -79,12 +79,15 @@ class VecEnv(eqx.Module):
 
     @jax.jit
     def step(self, state: VecState, action: PyTree, key: PRNGKeyArray) -> tuple[VecState, VecStep]:
+        # `split` gives the subkeys 0 to B-1 to the environments; folding in B makes one more for the starts, where needed only.
+        # The bare data goes there, because JAX's check for reused keys does not follow a key into a vmapped `cond`.
+        key_data, impl = jax.random.key_data(key), jax.random.key_impl(key)
         env_state, step = jax.vmap(self.env.step)(state.env, action, jax.random.split(key, self.num_envs))
         ended = step.terminated | step.truncated
 
         def draw_used_starts():
-            # `split` made the subkeys 0 to B-1 of this key; folding in B makes one more, here, where it is rarely needed.
-            drawn = self._starts(jax.random.fold_in(key, self.num_envs))
+            start_key = jax.random.fold_in(jax.random.wrap_key_data(key_data, impl=impl), self.num_envs)
+            drawn = self._starts(start_key)
             return _where(state.used, drawn, state.start), jnp.zeros_like(state.used)
 
         start, used = jax.lax.cond(jnp.any(ended & state.used), draw_used_starts, lambda: (state.start, state.used))

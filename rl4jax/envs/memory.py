@@ -43,7 +43,7 @@ class Memory(AbstractEnv):
         return self.show(MemoryState(shown=nothing, t=jnp.int32(0)), key)
 
     def step(self, state: MemoryState, action: ArrayLike, key: PRNGKeyArray) -> tuple[MemoryState, Step]:
-        right = state.shown[0] == action  # never in the first steps: no action is -1
+        right = (state.t >= self.delay) & (state.shown[0] == action)
         state, obs = self.show(MemoryState(shown=state.shown, t=state.t + 1), key)
         return state, Step(
             obs=obs,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import gymnasium
 import jax
@@ -9,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rl4jax.core.spaces import random_action
 from rl4jax.envs import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
 
 NUM_ENVS, NUM_STEPS, NUM_WIDE = 20, 550, 2_000
@@ -30,54 +30,58 @@ ANGLES = {"Acrobot-v1": [0, 1]}  # compared around the circle: -pi is pi
 def played(request):
     """Ours and theirs from the same states with the same actions: (state, reward, terminated, obs) of each, as NumPy."""
     env, wide = CASES[request.param]
-    before, actions, ours = jax.device_get(jax.jit(functools.partial(play, env, np.array(wide, np.float32)))(jax.random.key(7)))
+    visited = visit(env, draw_actions(env, NUM_STEPS * NUM_ENVS, seed=1), jax.random.key(1))
+    before = np.concatenate([visited, draw_states(env, wide, seed=2)])
+    actions = draw_actions(env, len(before), seed=3)
+    ours = jax.device_get(step_ours(env, before, actions))
     theirs = step_theirs(gymnasium.make(request.param).unwrapped, before, actions)
     return request.param, env, ours, theirs
 
 
-def play(env, wide, key):
-    """States visited by random play and states drawn from a wide box, and what our step makes of them."""
-    visit_key, wide_key, action_key = jax.random.split(key, 3)
-    visited = visit(env, visit_key).reshape(NUM_STEPS * NUM_ENVS, -1)
-    drawn = jax.random.uniform(wide_key, (NUM_WIDE, len(wide)), jnp.float32, -wide, wide)
-    before = jnp.concatenate([visited, jnp.clip(drawn, *allowed(env))])
-    actions = jax.vmap(lambda k: any_action(env, k))(jax.random.split(action_key, len(before)))
-
-    def one(vector, action):
-        state, step = env.step(from_vector(env, vector), action, jax.random.key(0))
-        return to_vector(state), step
-
-    return before, actions, jax.vmap(one)(before, actions)
+def draw_actions(env, num, seed):
+    """Random actions; continuous ones also from outside their box, where they are clipped."""
+    space = env.action_space
+    space.seed(seed)
+    actions = np.stack([space.sample() for _ in range(num)])
+    return 1.2 * actions if isinstance(space, gymnasium.spaces.Box) else actions
 
 
-def visit(env, key):
-    """The states of random play, begun anew at each end."""
+def draw_states(env, wide, seed):
+    states = np.random.default_rng(seed).uniform(-np.array(wide), wide, (NUM_WIDE, len(wide))).astype(np.float32)
+    is_car = isinstance(env, MountainCar | MountainCarContinuous)
+    return np.clip(states, env.observation_space.low, env.observation_space.high) if is_car else states  # no car is behind the wall
 
-    def one(states, key):
+
+@jax.jit
+def visit(env, actions, key):
+    """The states of random play, begun anew at each end; flat."""
+
+    def one(states, action_and_key):
+        actions, key = action_and_key
         keys = jax.random.split(key, NUM_ENVS)
-        return jax.vmap(lambda state, key: move_on(env, state, key))(states, keys), jax.vmap(to_vector)(states)
+        return jax.vmap(functools.partial(move_on, env))(states, actions, keys), jax.vmap(to_vector)(states)
 
     start_key, play_key = jax.random.split(key)
     starts, _ = jax.vmap(env.reset)(jax.random.split(start_key, NUM_ENVS))
-    return jax.lax.scan(one, starts, jax.random.split(play_key, NUM_STEPS))[1]
+    actions = actions.reshape(NUM_STEPS, NUM_ENVS, *actions.shape[1:])
+    states = jax.lax.scan(one, starts, (actions, jax.random.split(play_key, NUM_STEPS)))[1]
+    return states.reshape(NUM_STEPS * NUM_ENVS, -1)
 
 
-def move_on(env, state, key):
-    action_key, step_key, reset_key = jax.random.split(key, 3)
-    after, step = env.step(state, any_action(env, action_key), step_key)
+def move_on(env, state, action, key):
+    step_key, reset_key = jax.random.split(key)
+    after, step = env.step(state, action, step_key)
     start, _ = env.reset(reset_key)
     return jax.tree.map(lambda new, old: jnp.where(step.terminated | step.truncated, new, old), start, after)
 
 
-def any_action(env, key):
-    """A random action; continuous ones also from outside their box, where they are clipped."""
-    action = random_action(env.action_space, key)
-    return 1.2 * action if isinstance(env.action_space, gymnasium.spaces.Box) else action
+@jax.jit
+def step_ours(env, before, actions):
+    def one(vector, action):
+        state, step = env.step(from_vector(env, vector), action, jax.random.key(0))
+        return to_vector(state), step
 
-
-def allowed(env):
-    """The cars cannot be left of the wall; the other states are free."""
-    return (jnp.array([-1.2, -1.0]), jnp.array([0.6, 1.0])) if isinstance(env, MountainCar | MountainCarContinuous) else (-1e3, 1e3)
+    return jax.vmap(one)(before, actions)
 
 
 def to_vector(state):
@@ -131,10 +135,14 @@ def test_spaces_are_the_same(played):
     assert env.action_space == theirs.action_space
 
 
+def set_state(env: Any, state):
+    env.unwrapped.state = state
+
+
 def test_time_limit_truncates_at_the_same_step(played):
     name, env, _, _ = played
     theirs = gymnasium.make(name)
-    limit = theirs.spec.max_episode_steps
+    limit = env.max_steps
     theirs.reset(seed=0)
     still = jnp.zeros_like(to_vector(env.reset(jax.random.key(0))[0]))
     action = theirs.action_space.sample()
@@ -145,22 +153,22 @@ def test_time_limit_truncates_at_the_same_step(played):
 
     ours = jax.jit(jax.vmap(one))(jnp.arange(limit, dtype=jnp.int32))
     for t in range(limit):
-        theirs.unwrapped.state = np.zeros(len(still))
+        set_state(theirs, np.zeros(len(still)))
         assert theirs.step(action)[3] == ours[t]
     assert ours[-1]
 
 
 def test_acrobot_at_top_speed_differs_no_more_than_float32_must():
     # Here its step of 0.2 s turns a link almost all the way around, and one rounding of the state moves the result by up to 1e-3.
-    speeds = np.array([np.pi, np.pi, 4 * np.pi, 9 * np.pi], np.float32)
-    before, actions, (_, step) = jax.device_get(jax.jit(functools.partial(play, Acrobot(), speeds))(jax.random.key(7)))
-    fast, actions, obs = before[-NUM_WIDE:], actions[-NUM_WIDE:], step.obs[-NUM_WIDE:]
-    _, _, terminated, their_obs = step_theirs(gymnasium.make("Acrobot-v1").unwrapped, fast, actions)
-    error = np.abs(obs - their_obs).max(1)
+    env, wide = Acrobot(), np.array([np.pi, np.pi, 4 * np.pi, 9 * np.pi], np.float32)
+    before, actions = draw_states(env, wide, seed=4), draw_actions(env, NUM_WIDE, seed=5)
+    _, step = jax.device_get(step_ours(env, before, actions))
+    _, _, terminated, their_obs = step_theirs(gymnasium.make("Acrobot-v1").unwrapped, before, actions)
+    error = np.abs(step.obs - their_obs).max(1)
     assert np.quantile(error, 0.99) < TOLERANCE
     assert error.max() < 10 * TOLERANCE
-    assert (step.terminated[-NUM_WIDE:] == terminated).all()
-    assert (np.abs(obs[:, 4:]) == speeds[2:]).any(0).all()  # both speeds were clipped somewhere
+    assert (step.terminated == terminated).all()
+    assert (np.abs(step.obs[:, 4:]) == wide[2:]).any(0).all()  # both speeds were clipped somewhere
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -104,11 +104,12 @@ def test_records_among_other_output_reach_the_run(tmp_path, lines):
     assert values(rows, "train/kl") == [(1000, 0.25)]
     assert values(rows, "return/min") + values(rows, "return/max") == [(2000, -1.0), (2000, 2.0)]
 
-    ((step, histogram),) = values(rows, "weights")
-    assert (step, sum(histogram["values"]), histogram["values"][0], histogram["bins"][-1]) == (4000, 3, 1, 1.0)
+    ((step, counts),) = values(rows, "weights/values")
+    ((_, bins),) = values(rows, "weights/bins")
+    assert (step, sum(counts), counts[0], counts[-1], bins[0], bins[-1]) == (4000, 3, 1, 2, 0.0, 1.0)
 
-    ((step, text),) = values(rows, "info")
-    (page,) = tmp_path.glob(f"wandb/offline-run-*/files/{text['path']}")
+    ((step, path),) = values(rows, "info/path")
+    (page,) = tmp_path.glob(f"wandb/offline-run-*/files/{path}")
     assert step == 3000
     assert "<pre>1 &lt; 2 &amp; &lt;b&gt;ünïcödé&lt;/b&gt;\nsecond line</pre>" in page.read_text(encoding="utf-8")
 
@@ -121,3 +122,12 @@ def test_files_can_be_given_and_no_line_is_needed(tmp_path, lines):
     stderr, rows, _ = run_bridge(tmp_path, str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), "--project", "mine")
     assert "sent 9 records, skipped 0 lines" in stderr
     assert values(rows, "train/kl") == [(1000, 0.25)]
+
+
+def test_a_missing_file_is_named_before_a_run_is_started(tmp_path):
+    out = subprocess.run(
+        [sys.executable, str(BRIDGE), "--offline", "missing.jsonl"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert out.returncode == 2
+    assert "no such file: missing.jsonl" in out.stderr
+    assert not (tmp_path / "wandb").exists()
