@@ -1,8 +1,13 @@
-"""Every test runs with key reuse checked and a shared compilation cache."""
+"""Every test runs with JAX's check for reused keys and with the settings of `rl.setup`, compilation cache included."""
 
-import rl4jax  # noqa: F401  (before jax: it makes CPU runs safe)
-import jax
-import pytest
+import pathlib
+
+import rl4jax as rl  # before jax: importing it makes CPU runs safe
+
+rl.setup(cache_dir=pathlib.Path(__file__).parent.parent / ".jax_cache")
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
 jax.config.update("jax_debug_key_reuse", True)
 

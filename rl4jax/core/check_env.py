@@ -76,9 +76,9 @@ def _check_step(env: AbstractEnv, name: str, states: PyTree, actions: PyTree, ke
     ends = np.flatnonzero((steps.terminated | steps.truncated)[:, 0])[:2]  # where auto-reset could go wrong
     for t in sorted({0, 1, *ends}):
         state, action = jax.tree.map(lambda x: jnp.asarray(x[t, 0]), (states, actions))
-        step_key = jax.random.split(jax.random.wrap_key_data(keys[t]))[0]
+        own_key = jax.random.split(jax.random.wrap_key_data(keys[t]), steps.reward.shape[1])[0]  # as VecEnv.step splits it
         with jax.disable_jit():
-            _, step = env.step(state, action, jax.random.split(step_key, steps.reward.shape[1])[0])
+            _, step = env.step(state, action, own_key)
         got = (steps.final_obs, steps.reward, steps.terminated, steps.truncated)
         wanted = (step.obs, step.reward, step.terminated, step.truncated)
         _require_equal(jax.tree.map(lambda x: x[t, 0], got), jax.device_get(wanted), f"{name}.step {_IMPURE}")

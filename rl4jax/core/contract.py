@@ -15,8 +15,11 @@ from .spaces import head_sizes, struct_of
 def check_contract(env: AbstractEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
     """Raise a clear error unless `reset`, `step` and `action_mask` return what their spaces promise; return the two spaces."""
     name = type(env).__name__
+    if isinstance(env, type):
+        raise TypeError(f"env is the class {env.__name__}; give an instance: {env.__name__}().")
     if not isinstance(env, AbstractEnv):
         hint = " For a Gymnasium environment use rl.GymVecEnv." if isinstance(env, gymnasium.Env) else ""
+        hint = f" For a built-in one use rl.make({env!r})." if isinstance(env, str) else hint
         raise TypeError(f"env is a {name}; it must be an rl4jax AbstractEnv.{hint}")
     _check_leaves(env, name)
     observation_space, action_space = _spaces(env, name)

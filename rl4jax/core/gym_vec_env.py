@@ -50,6 +50,7 @@ class GymVecEnv:
         self._mode = _autoreset_mode(self.envs)
         self._obs_space = self.envs.single_observation_space
         self._mask_in_obs = isinstance(self._obs_space, Dict) and "action_mask" in self._obs_space.spaces
+        self._seeded_when_made = any(base.__module__.startswith("envpool.") for base in type(self.envs.unwrapped).__mro__)
         self._has_mask_method = _has_method(self.envs, "action_masks")
         self._action_space = shown_action_space(self.envs.single_action_space)
         self._shown_obs_space = self._drop_mask(shown_obs_space(self._obs_space))
@@ -65,9 +66,9 @@ class GymVecEnv:
         return self._action_space
 
     def reset(self, key: PRNGKeyArray) -> tuple[GymState, PyTree]:
-        """Start all episodes anew, seeded from the key."""
+        """Start all episodes anew, seeded from the key (EnvPool's were seeded when they were made)."""
         _refuse_tracing("reset", key)
-        seed = int(jax.random.randint(key, (), 0, np.iinfo(np.int32).max - self.num_envs))
+        seed = None if self._seeded_when_made else int(jax.random.randint(key, (), 0, np.iinfo(np.int32).max - self.num_envs))
         obs, info = self.envs.reset(seed=seed)
         return self._next(self._shown(obs), info, np.zeros(self.num_envs, bool))
 

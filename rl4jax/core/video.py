@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 import jax
@@ -18,6 +18,7 @@ from .to_gymnasium import to_gymnasium
 from .vec_env import VecEnv
 
 
+@runtime_checkable
 class Act(Protocol):
     """How an agent acts: one observation in, one action out, with the recurrent carry handed back. Greedy without a key."""
 

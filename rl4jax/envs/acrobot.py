@@ -85,7 +85,7 @@ class Acrobot(AbstractEnv):
         )
 
     def derivative(self, y: Float[Array, "4"], torque: Float[Array, ""]) -> Float[Array, "4"]:
-        """Of angles and speeds; Sutton and Barto 2018, section 11.3 of the first edition."""
+        """Of angles and speeds; Sutton and Barto 1998, section 11.3."""
         theta_1, theta_2, speed_1, speed_2 = y
         cos, sin = jnp.cos(theta_2), jnp.sin(theta_2)
         coupling = self.mass_2 * self.length_1 * self.center_2

@@ -74,7 +74,7 @@ class CartPole(AbstractEnv):
         )
 
     def accelerations(self, state: CartPoleState, force: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Of the cart and of the pole's angle; Florian 2007, equations 23 and 24 without friction."""
+        """Of the cart and of the pole's angle; Florian 2007, without friction."""
         sin, cos = jnp.sin(state.theta), jnp.cos(state.theta)
         total_mass = self.cart_mass + self.pole_mass
         pole_moment = self.pole_mass * self.half_length

@@ -1,0 +1,101 @@
+"""What the reference must know of rl4jax's source beyond plain Python. Loaded by mkdocstrings, see mkdocs.yml.
+
+- Equinox modules and named tuples are built from their fields, so they get a signature; commented fields are listed.
+- A method that a parent describes already is not described again.
+- Doctests are code.
+- A function that is alone in a file of its name (`check_env.check_env`) is meant, not the file.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import griffe
+
+BUILT_FROM_FIELDS = {"equinox.Module", "typing.NamedTuple"}
+DOCTEST = re.compile(r"^>>> .*\n?(?:^(?!\s*$).*\n?)*", re.MULTILINE)  # up to an empty line
+
+
+class Rl4Jax(griffe.Extension):
+    def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        modules = list(every_module(pkg))
+        classes = [cls for module in modules for cls in module.classes.values() if not cls.is_alias]
+        for cls in classes:
+            add_init(cls)
+        for cls in classes:
+            list_fields(cls)
+        for cls in reversed(sorted(classes, key=lambda cls: len(cls.mro()))):  # children first: they ask their parents
+            drop_members(cls)
+        for module in modules:
+            fence_doctests(module)
+            prefer_functions(module, pkg)
+
+
+def every_module(module: griffe.Module) -> Iterator[griffe.Module]:
+    yield module
+    for member in module.members.values():
+        if not member.is_alias and member.is_module:
+            yield from every_module(member)
+
+
+def fields_of(cls: griffe.Class) -> list[griffe.Attribute]:
+    return [m for m in cls.attributes.values() if "property" not in m.labels and m.annotation is not None and not m.name.startswith("_")]
+
+
+def add_init(cls: griffe.Class) -> None:
+    lineage = [cls, *cls.mro()]
+    bases = {getattr(base, "canonical_path", str(base)) for each in lineage for base in each.bases}
+    if "__init__" in cls.all_members or not bases & BUILT_FROM_FIELDS:
+        return
+    fields = {field.name: field for each in reversed(lineage) for field in fields_of(each)}
+    parameters = [
+        griffe.Parameter(name, annotation=field.annotation, kind=griffe.ParameterKind.positional_or_keyword, default=default_of(field))
+        for name, field in fields.items()
+    ]
+    if parameters:
+        this = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
+        cls.set_member("__init__", griffe.Function("__init__", parent=cls, parameters=griffe.Parameters(this, *parameters)))
+
+
+def default_of(field: griffe.Attribute) -> Any:
+    """Also of `eqx.field(default=10, static=True)`."""
+    if field.value is not None and str(field.value).startswith("eqx.field("):
+        default = re.search(r"default=([^,)]+)", str(field.value))
+        return default[1] if default else None
+    return field.value
+
+
+def list_fields(cls: griffe.Class) -> None:
+    """Add the comments behind fields to the docstring of their class."""
+    lines = cls.lines_collection[cls.filepath]
+    comments = {field.name: re.search(r"  # (.*)", lines[field.lineno - 1]) for field in fields_of(cls)}
+    found = "\n".join(f"- `{name}`: {comment[1]}" for name, comment in comments.items() if comment)
+    if found and cls.docstring:
+        cls.docstring.value += f"\n\n{found}"
+
+
+def drop_members(cls: griffe.Class) -> None:
+    parents = cls.mro()
+    for name, member in list(cls.members.items()):
+        if name == "__init__" or member.docstring:
+            continue
+        is_field = member.is_attribute and "property" not in member.labels
+        if is_field or cls.path.startswith("rl4jax.envs.") or any(name in parent.members for parent in parents):
+            cls.del_member(name)
+
+
+def fence_doctests(module: griffe.Module) -> None:
+    objects = [member for member in module.members.values() if not member.is_alias]
+    objects += [method for cls in module.classes.values() if not cls.is_alias for method in cls.members.values()]
+    for each in objects:
+        if each.docstring:
+            each.docstring.value = DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", each.docstring.value)
+
+
+def prefer_functions(module: griffe.Module, pkg: griffe.Module) -> None:
+    for name, member in list(module.members.items()):
+        if not member.is_alias or not member.target_path.startswith(f"{pkg.name}."):
+            continue
+        target = pkg[member.target_path.removeprefix(f"{pkg.name}.")]
+        if not target.is_alias and target.is_module and name in target.members:
+            module.set_member(name, griffe.Alias(name, f"{target.path}.{name}", parent=module))

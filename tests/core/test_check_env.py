@@ -1,0 +1,59 @@
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rl4jax as rl
+
+
+@pytest.mark.parametrize("name", rl.envs.BUILT_IN)
+def test_every_built_in_environment_passes(name):
+    rl.check_env(rl.make(name), num_steps=60)
+
+
+class Wrong(rl.AbstractWrapper):
+    """GridWorld with one thing wrong."""
+
+    fault: str = eqx.field(static=True)
+
+    def reset(self, key):
+        state, obs = self.env.reset(key)
+        return state, obs + np.random.uniform() if self.fault == "impure reset" else obs
+
+    def step(self, state, action, key):
+        state, step = self.env.step(state, action, key)
+        obs, reward = step.obs, step.reward
+        if self.fault == "impure step":
+            reward = reward + jnp.float32(np.random.uniform())
+        if self.fault == "reward":
+            reward = jnp.where(state.t == 7, jnp.nan, reward)
+        if self.fault == "outside":
+            obs = jnp.where(state.t == 7, obs + 5, obs)
+        return state, rl.Step(obs, reward, step.terminated, step.truncated)
+
+    def action_mask(self, state):
+        mask = self.env.action_mask(state)
+        if self.fault == "mask":
+            return jnp.where(state.t == 7, False, mask)
+        return mask[:3] if self.fault == "mask shape" else mask
+
+    def render(self, state):
+        return np.zeros((3, 3)) if self.fault == "render" else self.env.render(state)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("impure reset", r"Wrong.reset gives other numbers for the same key"),
+        ("impure step", r"Wrong.step gives other numbers for the same key.*np.random"),
+        ("reward", r"reward at step \d+ is nan; it must be finite"),
+        ("outside", r"observation .* at step \d+ is not in observation_space"),
+        ("mask", r"action_mask at step \d+ is \[False False False False\], which allows nothing"),
+        ("mask shape", r"action_mask returned bool\[3\], but a mask of its action_space must be bool\[4\]"),
+        ("render", r"Wrong.render returned ndarray \(3, 3\); it must be np.uint8 \[H, W, 3\]"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_wrong_is_named(fault, message):
+    with pytest.raises(rl.Rl4JaxError, match=message):
+        rl.check_env(Wrong(rl.envs.GridWorld(), fault), num_steps=60)
