@@ -20,7 +20,7 @@ class Rl4Jax(griffe.Extension):
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         modules = list(every_module(pkg))
         classes = [cls for module in modules for cls in module.classes.values() if not cls.is_alias]
-        for cls in classes:
+        for cls in [cls for cls in classes if is_built_from_fields(cls)]:
             add_init(cls)
         for cls in classes:
             list_fields(cls)
@@ -42,12 +42,13 @@ def fields_of(cls: griffe.Class) -> list[griffe.Attribute]:
     return [m for m in cls.attributes.values() if "property" not in m.labels and m.annotation is not None and not m.name.startswith("_")]
 
 
+def is_built_from_fields(cls: griffe.Class) -> bool:
+    bases = {getattr(base, "canonical_path", str(base)) for each in [cls, *cls.mro()] for base in each.bases}
+    return "__init__" not in cls.all_members and bool(bases & BUILT_FROM_FIELDS)
+
+
 def add_init(cls: griffe.Class) -> None:
-    lineage = [cls, *cls.mro()]
-    bases = {getattr(base, "canonical_path", str(base)) for each in lineage for base in each.bases}
-    if "__init__" in cls.all_members or not bases & BUILT_FROM_FIELDS:
-        return
-    fields = {field.name: field for each in reversed(lineage) for field in fields_of(each)}
+    fields = {field.name: field for each in [*reversed(cls.mro()), cls] for field in fields_of(each)}
     parameters = [
         griffe.Parameter(name, annotation=field.annotation, kind=griffe.ParameterKind.positional_or_keyword, default=default_of(field))
         for name, field in fields.items()

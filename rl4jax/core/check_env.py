@@ -1,5 +1,7 @@
 """Run an environment hard before training on it."""
 
+from typing import Any
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ from .contract import check_contract
 from .env import AbstractEnv
 from .errors import EnvError
 from .spaces import mask_allows, random_action
-from .vec_env import VecEnv, VecState
+from .vec_env import VecEnv, VecState, VecStep
 
 
 def check_env(env: AbstractEnv, *, key: PRNGKeyArray | None = None, num_steps: int = 200) -> None:
@@ -29,7 +31,7 @@ def check_env(env: AbstractEnv, *, key: PRNGKeyArray | None = None, num_steps: i
     _check_values(env, name, masks, steps)
     _check_reset(env, name, key)
     _check_step(env, name, states, actions, keys, steps)
-    _check_render(env, name, jax.tree.map(lambda x: x[0, 0], states))
+    _check_render(env, name, _at(states, 0, 0))
 
 
 def _play(env: VecEnv, key: PRNGKeyArray, num_steps: int) -> tuple:
@@ -48,7 +50,7 @@ def _play(env: VecEnv, key: PRNGKeyArray, num_steps: int) -> tuple:
     return jax.lax.scan(one, state, jax.random.split(play_key, num_steps))[1]
 
 
-def _check_values(env: AbstractEnv, name: str, masks: PyTree, steps: PyTree) -> None:
+def _check_values(env: AbstractEnv, name: str, masks: PyTree, steps: VecStep) -> None:
     if not np.isfinite(steps.reward).all():
         t, b = np.argwhere(~np.isfinite(steps.reward))[0]
         raise EnvError(f"{name}: reward at step {t} is {steps.reward[t, b]}; it must be finite. Look for a division by zero or a log of 0.")
@@ -58,7 +60,7 @@ def _check_values(env: AbstractEnv, name: str, masks: PyTree, steps: PyTree) -> 
     space = env.observation_space
     for t, b in np.ndindex(steps.reward.shape):
         for obs in (steps.obs, steps.final_obs):
-            one = jax.tree.map(lambda x: x[t, b], obs)
+            one = _at(obs, t, b)
             if not space.contains(_as_gymnasium(space, one)):
                 raise EnvError(f"{name}: observation {one} at step {t} is not in observation_space {space}. Widen the space or clip.")
 
@@ -71,17 +73,17 @@ def _check_reset(env: AbstractEnv, name: str, key: PRNGKeyArray) -> None:
         _require_equal(compiled, plain, f"{name}.reset {_IMPURE}")
 
 
-def _check_step(env: AbstractEnv, name: str, states: PyTree, actions: PyTree, keys: PyTree, steps: PyTree) -> None:
+def _check_step(env: AbstractEnv, name: str, states: PyTree, actions: PyTree, keys: PyTree, steps: VecStep) -> None:
     """One environment, stepped without jit or vmap from the recorded states, must agree with the compiled batch."""
     ends = np.flatnonzero((steps.terminated | steps.truncated)[:, 0])[:2]  # where auto-reset could go wrong
     for t in sorted({0, 1, *ends}):
-        state, action = jax.tree.map(lambda x: jnp.asarray(x[t, 0]), (states, actions))
+        state, action = jax.tree.map(jnp.asarray, _at((states, actions), t, 0))
         own_key = jax.random.split(jax.random.wrap_key_data(keys[t]), steps.reward.shape[1])[0]  # as VecEnv.step splits it
         with jax.disable_jit():
             _, step = env.step(state, action, own_key)
         got = (steps.final_obs, steps.reward, steps.terminated, steps.truncated)
         wanted = (step.obs, step.reward, step.terminated, step.truncated)
-        _require_equal(jax.tree.map(lambda x: x[t, 0], got), jax.device_get(wanted), f"{name}.step {_IMPURE}")
+        _require_equal(_at(got, t, 0), jax.device_get(wanted), f"{name}.step {_IMPURE}")
 
 
 _IMPURE = (
@@ -99,6 +101,10 @@ def _check_render(env: AbstractEnv, name: str, state: PyTree) -> None:
         return
     if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[-1] != 3:
         raise EnvError(f"{name}.render returned {type(frame).__name__} {getattr(frame, 'shape', '')}; it must be np.uint8 [H, W, 3].")
+
+
+def _at(tree: PyTree, *index: Any) -> PyTree:
+    return jax.tree.map(lambda x: x[index], tree)
 
 
 def _require_equal(got: PyTree, wanted: PyTree, message: str) -> None:

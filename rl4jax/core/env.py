@@ -1,19 +1,19 @@
 """What an environment is: two pure functions and two spaces."""
 
 import abc
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, PyTree, UInt8
 
 from .errors import EnvError
 
 EnvState = Any  # whatever pytree of arrays the environment likes
 
 
-class Step(eqx.Module):
+class Step(NamedTuple):
     """What one step returns.
 
     `terminated` says that the episode ended by the rules of the environment: nothing comes after, so no value is bootstrapped.
@@ -21,9 +21,9 @@ class Step(eqx.Module):
     """
 
     obs: PyTree
-    reward: ArrayLike  # float32 scalar
-    terminated: ArrayLike  # bool scalar
-    truncated: ArrayLike  # bool scalar
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
 
 
 class AbstractEnv(eqx.Module):

@@ -4,6 +4,8 @@ We show `Discrete(n, start)` as `Discrete(n)`, MultiBinary actions as MultiDiscr
 so that no algorithm has to know of the difference.
 """
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -59,10 +61,10 @@ def shown_obs(space: gymnasium.Space, obs: PyTree) -> PyTree:
     return np.array(obs, dtype=jax_dtype(space.dtype))
 
 
-def own_action(space: gymnasium.Space, shown: gymnasium.Space, action: PyTree, num_envs: int, name: str = "action") -> PyTree:
+def own_action(space: Any, shown: Any, action: PyTree, num_envs: int, name: str = "action") -> PyTree:
     """A batch of actions of the shown space as the environment's own space wants it, checked."""
     if isinstance(space, spaces.Dict):
-        return {k: own_action(space[k], shown[k], action[k], num_envs, f"{name}[{k!r}]") for k in space.keys()}
+        return {k: own_action(space[k], shown[k], action[k], num_envs, f"{name}[{k!r}]") for k in space}
     if isinstance(space, spaces.Tuple):
         return tuple(own_action(space[i], shown[i], action[i], num_envs, f"{name}[{i}]") for i in range(len(space)))
     action = np.asarray(action)

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from gymnasium.spaces import Dict, flatdim
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from jax.core import Tracer
 from jaxtyping import Bool, Int, PRNGKeyArray, PyTree
 
 from .errors import EnvError, require
@@ -51,7 +52,7 @@ class GymVecEnv:
         self._obs_space = self.envs.single_observation_space
         self._mask_in_obs = isinstance(self._obs_space, Dict) and "action_mask" in self._obs_space.spaces
         self._seeded_when_made = any(base.__module__.startswith("envpool.") for base in type(self.envs.unwrapped).__mro__)
-        self._has_mask_method = _has_method(self.envs, "action_masks")
+        self._mask_method = _mask_method(self.envs)
         self._action_space = shown_action_space(self.envs.single_action_space)
         self._shown_obs_space = self._drop_mask(shown_obs_space(self._obs_space))
         self._obs_shapes = [(self.num_envs, *x.shape) for x in jax.tree.leaves(struct_of(self._obs_space))]
@@ -156,13 +157,15 @@ class GymVecEnv:
         elif "action_mask" in info:
             given = info.get("_action_mask", np.ones(self.num_envs, bool))
             mask = np.where(given[:, None], np.stack(info["action_mask"]), 1)
-        elif self._has_mask_method:
-            mask = np.stack(self.envs.unwrapped.call("action_masks"))
+        elif self._mask_method is not None:
+            mask = np.stack(self._mask_method())
         else:
             return None
         length = flatdim(self._action_space)
         if mask.shape != (self.num_envs, length):
-            raise EnvError(f"{self}: action_mask has shape {mask.shape}; it must be {(self.num_envs, length)}, flat over {self._action_space}.")
+            raise EnvError(
+                f"{self}: action_mask has shape {mask.shape}; it must be {(self.num_envs, length)}, flat over {self._action_space}."
+            )
         mask = mask.astype(bool)
         stuck = ~mask_allows(self._action_space, mask) & ~dead
         if stuck.any():
@@ -256,15 +259,20 @@ def _autoreset_mode(envs: VectorEnv) -> AutoresetMode:
         ) from error
 
 
-def _has_method(envs: VectorEnv, name: str) -> bool:
+def _mask_method(envs: VectorEnv) -> Callable[[], tuple] | None:
+    """How to call `action_masks()` of each environment, if they have it."""
     base = envs.unwrapped
     if isinstance(base, SyncVectorEnv):
-        return base.envs[0].has_wrapper_attr(name)
-    return isinstance(base, AsyncVectorEnv) and base.call("has_wrapper_attr", name)[0]
+        found = base.envs[0].has_wrapper_attr("action_masks")
+    elif isinstance(base, AsyncVectorEnv):
+        found = base.call("has_wrapper_attr", "action_masks")[0]
+    else:
+        return None
+    return functools.partial(base.call, "action_masks") if found else None
 
 
 def _refuse_tracing(verb: str, args: PyTree) -> None:
-    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(args)):
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves(args)):
         raise EnvError(
             f"GymVecEnv.{verb} runs Python code on the host and cannot be traced by jit, vmap or scan. Call it from an ordinary "
             f"loop, or use an in-graph environment: rl.VecEnv(rl.make('CartPole'), num_envs=4)."

@@ -44,7 +44,7 @@ def setup(*, cache_dir: str | os.PathLike | None = None, contracts: bool = False
         from jaxtyping import install_import_hook
 
         install_import_hook("rl4jax", "beartype.beartype")
-    if cache_dir is not None or jax.config.jax_compilation_cache_dir is None:
+    if cache_dir is not None or jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
         jax.config.update("jax_compilation_cache_dir", str(cache_dir or _cache_home() / "rl4jax" / "xla"))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -19,7 +19,7 @@ def to_gymnasium(env: AbstractEnv, render_mode: str | None = None) -> gymnasium.
 class GymnasiumEnv(gymnasium.Env):
     """A stateful shell: it holds the state and the key, and calls the compiled functions."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(self, env: AbstractEnv, render_mode: str | None = None):
         self.observation_space, self.action_space = check_contract(env)

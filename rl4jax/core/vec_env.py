@@ -8,7 +8,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, UInt8
 
 from .contract import check_contract
 from .env import AbstractEnv, EnvState
@@ -27,11 +27,11 @@ class VecStep(NamedTuple):
     """
 
     obs: PyTree
-    reward: ArrayLike
-    terminated: ArrayLike
-    truncated: ArrayLike
+    reward: Float[Array | np.ndarray, " B"]
+    terminated: Bool[Array | np.ndarray, " B"]
+    truncated: Bool[Array | np.ndarray, " B"]
     final_obs: PyTree
-    valid: ArrayLike
+    valid: Bool[Array | np.ndarray, " B"]
 
 
 class VecState(eqx.Module):

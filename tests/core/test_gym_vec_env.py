@@ -9,7 +9,7 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import rl4jax as rl
-from tests.core.counting_env import LENGTHS, HostCounting, expected_transitions
+from tests.core.host_counting import LENGTHS, HostCounting, KeepsItsArrays, expected_transitions
 
 MAKERS = [functools.partial(HostCounting, i) for i in range(len(LENGTHS))]
 NUM_ENVS = len(LENGTHS)
@@ -64,16 +64,6 @@ def test_spawned_workers_give_the_same_transitions(mode):
     with rl.GymVecEnv(AsyncVectorEnv(makers, context="spawn", copy=False, autoreset_mode=mode)) as env:
         for b, got in enumerate(play(env, 12)):
             assert got == expected_transitions(b, 13)[: len(got)]
-
-
-class KeepsItsArrays(HostCounting):
-    def step(self, action):
-        obs, *rest = super().step(action)
-        return obs.copy(), *rest
-
-    def reset(self, *, seed=None, options=None):
-        obs, info = super().reset(seed=seed)
-        return obs.copy(), info
 
 
 def test_asynchronous_factories_run_in_processes_of_their_own():

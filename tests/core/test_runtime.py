@@ -1,4 +1,3 @@
-
 import pytest
 
 from tests.fresh_process import run

@@ -47,7 +47,13 @@ def test_unknown_spaces_are_named():
 
 @pytest.mark.parametrize(
     "space",
-    [spaces.Discrete(4), spaces.MultiDiscrete([3, 2]), spaces.Box(-2, 1, (2,)), spaces.Box(-np.inf, np.inf, (1,)), spaces.Box(0, np.inf, (1,))],
+    [
+        spaces.Discrete(4),
+        spaces.MultiDiscrete([3, 2]),
+        spaces.Box(-2, 1, (2,)),
+        spaces.Box(-np.inf, np.inf, (1,)),
+        spaces.Box(0, np.inf, (1,)),
+    ],
     ids=str,
 )
 def test_random_actions_lie_in_their_space_and_differ(space, getkey):

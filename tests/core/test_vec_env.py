@@ -3,9 +3,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.core.counting_env import InGraphCounting
 
 import rl4jax as rl
+from tests.core.counting_env import InGraphCounting
 
 
 def play(env, key, num_steps):

@@ -1,5 +1,4 @@
 import gymnasium
-import jax
 import numpy as np
 import pytest
 from PIL import Image

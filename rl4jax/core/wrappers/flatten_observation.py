@@ -1,5 +1,7 @@
 """One vector out of any observation."""
 
+from typing import Any
+
 import equinox as eqx
 import gymnasium
 import numpy as np
@@ -22,7 +24,7 @@ class FlattenObservation(AbstractWrapper):
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
-        flat = gymnasium.spaces.flatten_space(self._space.space)
+        flat: Any = gymnasium.spaces.flatten_space(self._space.space)
         return gymnasium.spaces.Box(flat.low.astype(np.float32), flat.high.astype(np.float32))
 
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:
@@ -31,4 +33,4 @@ class FlattenObservation(AbstractWrapper):
 
     def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
         state, step = self.env.step(state, action, key)
-        return state, Step(flatten(self._space.space, step.obs), step.reward, step.terminated, step.truncated)
+        return state, step._replace(obs=flatten(self._space.space, step.obs))

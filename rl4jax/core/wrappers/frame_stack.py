@@ -51,4 +51,4 @@ class FrameStack(AbstractWrapper):
     def step(self, state: FrameStackState, action: ArrayLike, key: PRNGKeyArray) -> tuple[FrameStackState, Step]:
         inner, step = self.env.step(state.env, action, key)
         frames = jnp.concatenate([state.frames[..., step.obs.shape[-1] :], step.obs], axis=-1)
-        return FrameStackState(inner, frames), Step(frames, step.reward, step.terminated, step.truncated)
+        return FrameStackState(inner, frames), step._replace(obs=frames)

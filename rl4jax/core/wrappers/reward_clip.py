@@ -21,4 +21,4 @@ class RewardClip(AbstractWrapper):
     def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
         state, step = self.env.step(state, action, key)
         reward = jnp.clip(step.reward, -self.limit, self.limit)
-        return state, Step(step.obs, reward, step.terminated, step.truncated)
+        return state, step._replace(reward=reward)

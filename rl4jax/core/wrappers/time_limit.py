@@ -35,4 +35,4 @@ class TimeLimit(AbstractWrapper):
         inner, step = self.env.step(state.env, action, key)
         t = state.t + 1
         truncated = step.truncated | (t >= self.max_steps)
-        return TimeLimitState(inner, t), Step(step.obs, step.reward, step.terminated, truncated)
+        return TimeLimitState(inner, t), step._replace(truncated=truncated)

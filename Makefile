@@ -1,0 +1,58 @@
+# `make test` is all a new machine needs: Python >= 3.11 and pip. What is installed is pinned in requirements/.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup test test-all lint format docs bench demo clean
+
+help:
+	@echo "make test      build .venv and run the tests"
+	@echo "make demo      play every built-in environment and write GIFs"
+	@echo "make test-all  the tests and the long runs"
+	@echo "make lint      format, lint, types, import layers"
+	@echo "make docs      the book, into site/"
+	@echo "make bench     side-by-side speed against peers"
+
+setup: .venv/.dev
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "rl4jax needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Use: make PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# Stamps: a second call installs nothing.
+.venv/.dev: requirements/dev.txt pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.docs: requirements/docs.txt .venv/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@touch $@
+
+test: .venv/.dev
+	$(BIN)/python -m pytest
+
+test-all: .venv/.dev
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+lint: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+format: .venv/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: .venv/.docs
+	$(BIN)/mkdocs build --strict
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/run.py
+
+demo: .venv/.dev
+	$(BIN)/python examples/random_agent.py
+
+clean:
+	rm -rf .venv .jax_cache site bench-results

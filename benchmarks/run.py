@@ -1,0 +1,38 @@
+"""`make bench`: print every comparison with both sides and their ratio, write them down, and fail if a promise is not kept."""
+
+import rl4jax as rl  # first: it makes CPU runs safe
+
+rl.setup()
+
+import dataclasses  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import pathlib  # noqa: E402
+import platform  # noqa: E402
+import sys  # noqa: E402
+
+import env_steps  # noqa: E402
+import jax  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+
+def main() -> int:
+    rows = [row for module in (env_steps,) for row in module.rows()]
+    table = Table("comparison", "rl4jax", "peer", "ratio", "promised", title=f"{os.cpu_count()} cores, jax {jax.__version__}, medians of 5")
+    for row in rows:
+        kept = "[green]" if row.ratio >= row.at_least else "[red]"
+        ours, peer = f"{row.ours:,.0f} {row.unit}", f"{row.peer:,.0f} ({row.peer_name})"
+        table.add_row(row.name, ours, peer, f"{kept}{row.ratio:.1f}x", f"{row.at_least:.1f}x")
+    Console(width=150).print(table)
+
+    results = pathlib.Path("bench-results") / "bench.json"
+    results.parent.mkdir(exist_ok=True)
+    machine = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version(), "jax": jax.__version__}
+    results.write_text(json.dumps({"machine": machine, "rows": [dataclasses.asdict(row) | {"ratio": row.ratio} for row in rows]}, indent=2))
+    print(f"written to {results}")
+    return sum(row.ratio < row.at_least for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

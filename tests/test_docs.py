@@ -1,0 +1,59 @@
+"""The documentation is true: its code runs, and it describes every public name."""
+
+import inspect
+import re
+from pathlib import Path
+
+import jax
+import pytest
+
+import rl4jax as rl
+
+DOCS = Path(__file__).parent.parent / "docs"
+VMAP_OVER_SCAN = ("concepts/environments.md", "concepts/vec-env.md")  # where JAX takes any scan over keys for their reuse
+BLOCK = re.compile(r"^(<!-- no-run -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def runnable_blocks(page: Path) -> list[tuple[int, str]]:
+    """The line at which each block begins, and its code. `<!-- no-run -->` before a block leaves it out."""
+    text = page.read_text()
+    return [(text[: found.start(2)].count("\n"), found[2]) for found in BLOCK.finditer(text) if not found[1]]
+
+
+def test_blocks_are_found_and_marked_ones_left_out(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\n```python\na = 1\n```\n\n<!-- no-run -->\n```python\nb\n```\n\n```text\nc\n```\n\n```python\nd = 2\n```\n")
+    assert runnable_blocks(page) == [(3, "a = 1\n"), (16, "d = 2\n")]
+
+
+@pytest.mark.filterwarnings("ignore:.*precision lowered by casting:UserWarning")  # EnvPool's spaces
+@pytest.mark.parametrize("name", [str(page.relative_to(DOCS)) for page in sorted(DOCS.rglob("*.md")) if runnable_blocks(page)])
+def test_the_code_of_a_page_runs_from_top_to_bottom(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    with jax.debug_key_reuse(name not in VMAP_OVER_SCAN):
+        for line, code in runnable_blocks(DOCS / name):
+            exec(compile("\n" * line + code, str(DOCS / name), "exec"), namespace)
+
+
+PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in rl.__all__ if name not in ("core", "envs")}
+PUBLIC |= {f"rl4jax.envs.{name}": getattr(rl.envs, name) for name in rl.envs.__all__}
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_every_public_name_is_in_the_reference_and_has_a_docstring(path):
+    assert re.search(rf"^::: {re.escape(path)}$", (DOCS / "reference.md").read_text(), re.MULTILINE), "add it to docs/reference.md"
+    value = PUBLIC[path]
+    if inspect.isclass(value) or inspect.isroutine(value):  # others, such as BUILT_IN, cannot have one
+        assert has_own_docstring(value)
+
+
+def has_own_docstring(value) -> bool:
+    """Not inherited, and not the one that dataclasses and named tuples write for themselves: `Name(field: type, ...)`."""
+    doc = value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__
+    return bool(doc) and not doc.startswith(f"{value.__name__}(")
+
+
+def test_the_reference_names_nothing_that_is_not_public():
+    listed = re.findall(r"^::: (\S+)$", (DOCS / "reference.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(PUBLIC)
