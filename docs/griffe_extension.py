@@ -22,9 +22,8 @@ class Rl4Jax(griffe.Extension):
         classes = [cls for module in modules for cls in module.classes.values() if not cls.is_alias]
         for cls in [cls for cls in classes if is_built_from_fields(cls)]:
             add_init(cls)
-        for cls in classes:
             list_fields(cls)
-        for cls in reversed(sorted(classes, key=lambda cls: len(cls.mro()))):  # children first: they ask their parents
+        for cls in sorted(classes, key=lambda cls: len(cls.mro()), reverse=True):  # children first: they ask their parents
             drop_members(cls)
         for module in modules:
             fence_doctests(module)

@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 
 class Rl4JaxError(Exception):
     """Any error that rl4jax raises on purpose."""
@@ -34,6 +36,11 @@ def require(ok: bool, name: str, value: Any, rule: str, fix: str = "") -> None:
     """
     if not ok:
         raise ConfigError(f"{name} = {value!r} must be {rule}." + (f" {fix}" if fix else ""))
+
+
+def is_count(x: object) -> bool:
+    """Whether x is a positive integer, Python's or NumPy's, and not True."""
+    return isinstance(x, int | np.integer) and not isinstance(x, bool) and int(x) > 0
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

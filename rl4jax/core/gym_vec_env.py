@@ -1,7 +1,5 @@
 """Gymnasium environments behind the same `reset` and `step` as ours, run by Python on the host."""
 
-import copy
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,14 +7,15 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.spaces import Dict, flatdim
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from jax.core import Tracer
 from jaxtyping import Bool, Int, PRNGKeyArray, PyTree
 
-from .errors import EnvError, require
+from .errors import EnvError
+from .gym_make import autoreset_mode, make_vector_env, mask_method
 from .gym_spaces import own_action, shown_action_space, shown_obs, shown_obs_space
 from .spaces import mask_allows, struct_of
-from .vec_env import VecStep, _is_count
+from .vec_env import VecStep
 
 
 class GymState(NamedTuple):
@@ -46,13 +45,13 @@ class GymVecEnv:
         asynchronous: bool = False,
         **env_kwargs: Any,
     ):
-        self.envs = _vector_env(env, num_envs, asynchronous, env_kwargs)
+        self.envs = make_vector_env(env, num_envs, asynchronous, env_kwargs)
         self.num_envs = self.envs.num_envs
-        self._mode = _autoreset_mode(self.envs)
+        self._mode = autoreset_mode(self.envs)
         self._obs_space = self.envs.single_observation_space
         self._mask_in_obs = isinstance(self._obs_space, Dict) and "action_mask" in self._obs_space.spaces
         self._seeded_when_made = any(base.__module__.startswith("envpool.") for base in type(self.envs.unwrapped).__mro__)
-        self._mask_method = _mask_method(self.envs)
+        self._mask_method = mask_method(self.envs)
         self._action_space = shown_action_space(self.envs.single_action_space)
         self._shown_obs_space = self._drop_mask(shown_obs_space(self._obs_space))
         self._obs_shapes = [(self.num_envs, *x.shape) for x in jax.tree.leaves(struct_of(self._obs_space))]
@@ -208,67 +207,6 @@ class GymVecEnv:
                         f"{self}: {name} of environment {i} at step {self._token} is {x[i]}; it must be finite. Find where the "
                         f"environment divides by zero or overflows."
                     )
-
-
-# Building the vector environment
-
-
-class _KeepLastObs(gymnasium.Wrapper):
-    """Hand out the last observation of an episode as a copy.
-
-    In SAME_STEP mode the environment is reset before the caller sees it, and many environments write into one array for ever.
-    """
-
-    def step(self, action: Any) -> tuple:
-        obs, reward, terminated, truncated, info = self.env.step(action)
-        return copy.deepcopy(obs) if terminated or truncated else obs, reward, terminated, truncated, info
-
-
-def _make_one(make: Callable[[], gymnasium.Env]) -> gymnasium.Env:
-    return _KeepLastObs(make())
-
-
-def _vector_env(
-    env: str | Callable[[], gymnasium.Env] | VectorEnv, num_envs: int | None, asynchronous: bool, env_kwargs: dict[str, Any]
-) -> VectorEnv:
-    if isinstance(env, VectorEnv):
-        if env_kwargs or asynchronous or num_envs not in (None, env.num_envs):
-            raise EnvError(f"GymVecEnv: {env} is a ready vector environment of {env.num_envs}; give it no further arguments.")
-        return env
-    if isinstance(env, gymnasium.Env):
-        raise EnvError(f"GymVecEnv: {env} is one environment; give the function that makes it, such as lambda: {type(env).__name__}(...).")
-    if not isinstance(env, str) and not callable(env):
-        raise EnvError(f"GymVecEnv: env = {env!r} must be a Gymnasium id, a function that makes a gymnasium.Env, or a VectorEnv.")
-    require(_is_count(num_envs), "GymVecEnv.num_envs", num_envs, "a positive integer", "Use GymVecEnv(env, num_envs=8).")
-    make = functools.partial(gymnasium.make, env, **env_kwargs) if isinstance(env, str) else functools.partial(env, **env_kwargs)
-    makers = [functools.partial(_make_one, make)] * int(num_envs or 0)
-    if asynchronous:
-        # Forking a process in which JAX has threads can deadlock: spawn.
-        return AsyncVectorEnv(makers, context="spawn", copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
-    return SyncVectorEnv(makers, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
-
-
-def _autoreset_mode(envs: VectorEnv) -> AutoresetMode:
-    mode = envs.metadata.get("autoreset_mode")
-    try:
-        return AutoresetMode(mode)
-    except ValueError as error:
-        raise EnvError(
-            f"GymVecEnv: {envs}.metadata['autoreset_mode'] is {mode!r}; it must be one of {[str(m) for m in AutoresetMode]}, or "
-            f"nobody can know where its episodes end."
-        ) from error
-
-
-def _mask_method(envs: VectorEnv) -> Callable[[], tuple] | None:
-    """How to call `action_masks()` of each environment, if they have it."""
-    base = envs.unwrapped
-    if isinstance(base, SyncVectorEnv):
-        found = base.envs[0].has_wrapper_attr("action_masks")
-    elif isinstance(base, AsyncVectorEnv):
-        found = base.call("has_wrapper_attr", "action_masks")[0]
-    else:
-        return None
-    return functools.partial(base.call, "action_masks") if found else None
 
 
 def _refuse_tracing(verb: str, args: PyTree) -> None:

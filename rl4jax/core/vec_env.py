@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, UInt8
 
 from .contract import check_contract
 from .env import AbstractEnv, EnvState
-from .errors import require
+from .errors import is_count, require
 from .spaces import StaticSpace
 
 
@@ -57,7 +57,7 @@ class VecEnv(eqx.Module):
 
     def __init__(self, env: AbstractEnv, num_envs: int):
         observation_space, action_space = check_contract(env)
-        require(_is_count(num_envs), "VecEnv.num_envs", num_envs, "a positive integer", "Use VecEnv(env, num_envs=4).")
+        require(is_count(num_envs), "VecEnv.num_envs", num_envs, "a positive integer", "Use VecEnv(env, num_envs=4).")
         self.env = env
         self.num_envs = operator.index(num_envs)
         self._observation_space = StaticSpace(observation_space)
@@ -108,10 +108,6 @@ class VecEnv(eqx.Module):
 
     def _starts(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:
         return jax.vmap(self.env.reset)(jax.random.split(key, self.num_envs))
-
-
-def _is_count(x: object) -> bool:
-    return isinstance(x, int | np.integer) and not isinstance(x, bool) and int(x) > 0
 
 
 def _where(mask: Bool[Array, " B"], yes: PyTree, no: PyTree) -> PyTree:
