@@ -36,8 +36,8 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(name, tmp_path, monkeypatch)
             exec(compile("\n" * line + code, str(DOCS / name), "exec"), namespace)
 
 
-PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in rl.__all__ if name not in ("core", "envs")}
-PUBLIC |= {f"rl4jax.envs.{name}": getattr(rl.envs, name) for name in rl.envs.__all__}
+PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if name not in ("core", "envs")}
+PUBLIC |= {f"rl4jax.envs.{name}": getattr(rl.envs, name) for name in vars(rl.envs)["__all__"]}
 
 
 @pytest.mark.parametrize("path", PUBLIC)

@@ -55,6 +55,10 @@ class AbstractEnv(eqx.Module):
         """Which actions are allowed (true = allowed), flat, of length `flatdim(action_space)`; None if all always are."""
         return None
 
+    def carry_over(self, last: EnvState, start: EnvState) -> EnvState:
+        """The first state of the next episode, given the last one of this: for what outlives an episode, such as statistics."""
+        return start
+
     def privileged(self, state: EnvState) -> PyTree:
         """What a critic may see during training and the policy may not; None if there is nothing."""
         return None

@@ -19,11 +19,13 @@ from .spaces import StaticSpace
 class VecStep(NamedTuple):
     """What one step of B environments returns, in-graph or from the host; each array starts with axis B.
 
-    Where an episode ended, `obs` is already the first observation of the next one, and `final_obs` is the true last one:
-    a truncated episode is bootstrapped from it. Elsewhere the two are equal.
+    `obs` is what to act on next, and `final_obs` what this step led to. Where an episode ended, `obs` is already the first
+    observation of the next one and `final_obs` the true last one: a truncated episode is bootstrapped from it. Elsewhere the
+    two are equal.
 
-    `valid` is false on a slot in which nothing happened: Gymnasium's NEXT_STEP mode spends the step after an end on the
-    reset. Such a slot belongs in no loss, no buffer and no mean. In-graph environments have none.
+    `valid` is false on a slot in which nothing happened: a Gymnasium environment in NEXT_STEP mode shows the last observation
+    once more and spends the step after an end on the reset. Such a slot belongs in no loss, no buffer and no mean. In-graph
+    environments have none.
     """
 
     obs: PyTree
@@ -91,7 +93,9 @@ class VecEnv(eqx.Module):
             return _where(state.used, drawn, state.start), jnp.zeros_like(state.used)
 
         start, used = jax.lax.cond(jnp.any(ended & state.used), draw_used_starts, lambda: (state.start, state.used))
-        env_state, obs = _where(ended, start, (env_state, step.obs))
+        start_state, start_obs = start
+        next_start = (jax.vmap(self.env.carry_over)(env_state, start_state), start_obs)
+        env_state, obs = _where(ended, next_start, (env_state, step.obs))
         valid = jnp.ones_like(ended)
         vec_step = VecStep(obs, step.reward, step.terminated, step.truncated, final_obs=step.obs, valid=valid)
         return VecState(env_state, start, used | ended), vec_step

@@ -50,6 +50,25 @@ def test_episode_stats_hold_return_and_length(getkey):
     np.testing.assert_allclose([s.episode_return for s in states], np.cumsum([s.reward for s in steps]))
 
 
+@pytest.mark.parametrize("outer", [lambda env: env, lambda env: rl.RewardClip(rl.TimeLimit(env, 400), 5.0)])
+def test_the_stats_of_the_last_episode_outlive_its_reset(outer, getkey):
+    env = rl.VecEnv(outer(rl.EpisodeStats(rl.envs.CartPole())), 3)
+    state, _ = env.reset(getkey())
+    stats = lambda state: state.env if hasattr(state.env, "last_return") else state.env.env  # noqa: E731
+    assert np.isnan(stats(state).last_return).all()
+    running, last = np.zeros(3), np.full(3, np.nan)
+    for _ in range(40):
+        state, step = env.step(state, jnp.ones(3, jnp.int32), getkey())
+        running += step.reward
+        ended = np.asarray(step.terminated | step.truncated)
+        last = np.where(ended, running, last)
+        running = np.where(ended, 0.0, running)
+        np.testing.assert_allclose(stats(state).last_return, last)
+        np.testing.assert_allclose(stats(state).last_length, np.nan_to_num(last))
+        np.testing.assert_allclose(stats(state).episode_return, running)
+    assert not np.isnan(last).any()
+
+
 def test_a_time_limit_truncates_and_never_terminates(getkey):
     _, _, steps = play(rl.TimeLimit(rl.envs.Pendulum(), 4), getkey(), 4, [0.0])
     assert [bool(s.truncated) for s in steps] == [False, False, False, True]

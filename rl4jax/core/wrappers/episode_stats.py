@@ -9,17 +9,20 @@ from .wrapper import AbstractWrapper
 
 
 class EpisodeStatsState(eqx.Module):
-    """The running sums. After a step that ended the episode they are that episode's return and length."""
+    """The running sums, and those of the last episode that ended: NaN and 0 until one has."""
 
     env: EnvState
     episode_return: Float[Array, ""]
     episode_length: Int[Array, ""]
+    last_return: Float[Array, ""]
+    last_length: Int[Array, ""]
 
 
 class EpisodeStats(AbstractWrapper):
-    """Count the rewards and steps of the running episode in the state.
+    """Count the rewards and steps of the running episode in the state, and keep those of the last one.
 
-    The state after the last step of an episode holds its full return and length; a reset starts again at zero.
+    The last ones outlive the reset: under a `VecEnv` they are `state.env.last_return` and `state.env.last_length`, one per
+    environment.
     """
 
     def inner(self, state: EpisodeStatsState) -> EnvState:
@@ -27,8 +30,17 @@ class EpisodeStats(AbstractWrapper):
 
     def reset(self, key: PRNGKeyArray) -> tuple[EpisodeStatsState, PyTree]:
         state, obs = self.env.reset(key)
-        return EpisodeStatsState(state, jnp.zeros(()), jnp.zeros((), jnp.int32)), obs
+        zero, none = jnp.zeros(()), jnp.zeros((), jnp.int32)
+        return EpisodeStatsState(state, zero, none, jnp.full((), jnp.nan), none), obs
 
     def step(self, state: EpisodeStatsState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EpisodeStatsState, Step]:
         inner, step = self.env.step(state.env, action, key)
-        return EpisodeStatsState(inner, state.episode_return + step.reward, state.episode_length + 1), step
+        episode_return, episode_length = state.episode_return + step.reward, state.episode_length + 1
+        ended = step.terminated | step.truncated
+        last_return = jnp.where(ended, episode_return, state.last_return)
+        last_length = jnp.where(ended, episode_length, state.last_length)
+        return EpisodeStatsState(inner, episode_return, episode_length, last_return, last_length), step
+
+    def carry_over(self, last: EpisodeStatsState, start: EpisodeStatsState) -> EpisodeStatsState:
+        inner = self.env.carry_over(last.env, start.env)
+        return EpisodeStatsState(inner, start.episode_return, start.episode_length, last.last_return, last.last_length)

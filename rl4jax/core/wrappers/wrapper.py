@@ -1,5 +1,6 @@
 """What all wrappers share: whatever they do not change comes from the environment inside."""
 
+import equinox as eqx
 import gymnasium
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, UInt8
@@ -8,7 +9,7 @@ from ..env import AbstractEnv, EnvState
 
 
 class AbstractWrapper(AbstractEnv):
-    """An environment around another. A wrapper with a state of its own overrides `inner` to unpack it."""
+    """An environment around another. A wrapper with a state of its own keeps the inner one in a field `env` and overrides `inner`."""
 
     env: AbstractEnv
 
@@ -29,6 +30,10 @@ class AbstractWrapper(AbstractEnv):
 
     def action_mask(self, state: EnvState) -> Bool[Array, " A"] | None:
         return self.env.action_mask(self.inner(state))
+
+    def carry_over(self, last: EnvState, start: EnvState) -> EnvState:
+        inner = self.env.carry_over(self.inner(last), self.inner(start))
+        return inner if self.inner(start) is start else eqx.tree_at(lambda state: state.env, start, inner)
 
     def privileged(self, state: EnvState) -> PyTree:
         return self.env.privileged(self.inner(state))
