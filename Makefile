@@ -46,7 +46,7 @@ format: .venv/.dev
 	$(BIN)/ruff check --fix .
 
 docs: .venv/.docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/run.py

@@ -3,7 +3,6 @@
 - Equinox modules and named tuples are built from their fields, so they get a signature; commented fields are listed.
 - A method that a parent describes already is not described again.
 - Doctests are code.
-- A function that is alone in a file of its name (`check_env.check_env`) is meant, not the file.
 """
 
 import re
@@ -27,7 +26,6 @@ class Rl4Jax(griffe.Extension):
             drop_members(cls)
         for module in modules:
             fence_doctests(module)
-            prefer_functions(module, pkg)
 
 
 def every_module(module: griffe.Module) -> Iterator[griffe.Module]:
@@ -90,12 +88,3 @@ def fence_doctests(module: griffe.Module) -> None:
     for each in objects:
         if each.docstring:
             each.docstring.value = DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", each.docstring.value)
-
-
-def prefer_functions(module: griffe.Module, pkg: griffe.Module) -> None:
-    for name, member in list(module.members.items()):
-        if not member.is_alias or not member.target_path.startswith(f"{pkg.name}."):
-            continue
-        target = pkg[member.target_path.removeprefix(f"{pkg.name}.")]
-        if not target.is_alias and target.is_module and name in target.members:
-            module.set_member(name, griffe.Alias(name, f"{target.path}.{name}", parent=module))

@@ -9,8 +9,9 @@ import pytest
 
 import rl4jax as rl
 
-DOCS = Path(__file__).parent.parent / "docs"
-VMAP_OVER_SCAN = ("concepts/environments.md", "concepts/vec-env.md")  # where JAX takes any scan over keys for their reuse
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+VMAP_OVER_SCAN = ("docs/concepts/environments.md", "docs/concepts/vec-env.md")  # where JAX takes any scan over keys for their reuse
 BLOCK = re.compile(r"^(<!-- no-run -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,13 +28,15 @@ def test_blocks_are_found_and_marked_ones_left_out(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*precision lowered by casting:UserWarning")  # EnvPool's spaces
-@pytest.mark.parametrize("name", [str(page.relative_to(DOCS)) for page in sorted(DOCS.rglob("*.md")) if runnable_blocks(page)])
+@pytest.mark.parametrize(
+    "name", [str(page.relative_to(ROOT)) for page in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))] if runnable_blocks(page)]
+)
 def test_the_code_of_a_page_runs_from_top_to_bottom(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
     with jax.debug_key_reuse(name not in VMAP_OVER_SCAN):
-        for line, code in runnable_blocks(DOCS / name):
-            exec(compile("\n" * line + code, str(DOCS / name), "exec"), namespace)
+        for line, code in runnable_blocks(ROOT / name):
+            exec(compile("\n" * line + code, str(ROOT / name), "exec"), namespace)
 
 
 PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if name not in ("core", "envs")}

@@ -35,11 +35,13 @@ class AbstractEnv(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def observation_space(self) -> gymnasium.Space: ...
+    def observation_space(self) -> gymnasium.Space:
+        """What observations look like. Read outside compiled programs only."""
 
     @property
     @abc.abstractmethod
-    def action_space(self) -> gymnasium.Space: ...
+    def action_space(self) -> gymnasium.Space:
+        """Which actions there are: Discrete, MultiDiscrete or Box."""
 
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:

@@ -59,10 +59,12 @@ class GymVecEnv:
 
     @property
     def single_observation_space(self) -> gymnasium.Space:
+        """Of one of the environments."""
         return self._shown_obs_space
 
     @property
     def single_action_space(self) -> gymnasium.Space:
+        """Of one of the environments."""
         return self._action_space
 
     def reset(self, key: PRNGKeyArray) -> tuple[GymState, PyTree]:
@@ -99,12 +101,14 @@ class GymVecEnv:
         return state, VecStep(obs, reward, terminated, truncated, self._drop_mask(final_obs), valid)
 
     def action_mask(self, state: GymState) -> Bool[Any, "B A"] | None:
+        """Which actions are allowed now, per environment; None if the environment has no masks."""
         return state.mask
 
     def privileged(self, state: GymState) -> None:
-        return None
+        """Nothing: Gymnasium has no such channel. Here so that both kinds of environment answer."""
 
     def close(self) -> None:
+        """Close the environments, and end their worker processes."""
         self.envs.close()
 
     def __enter__(self) -> "GymVecEnv":

@@ -92,7 +92,7 @@ def clip_action(space: gymnasium.Space, action: Array) -> Array:
     return jnp.clip(action, space.low, space.high) if isinstance(space, spaces.Box) else action
 
 
-def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array, " A"] | None = None) -> Array:
+def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | np.ndarray, " A"] | None = None) -> Array:
     """A uniformly random action, legal under the mask. Unbounded parts of a Box are drawn from a normal distribution.
 
     >>> int(random_action(spaces.Discrete(3), jax.random.key(0), jnp.array([False, True, False])))

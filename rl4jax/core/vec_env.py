@@ -67,20 +67,24 @@ class VecEnv(eqx.Module):
 
     @property
     def single_observation_space(self) -> gymnasium.Space:
+        """Of one of the environments."""
         return self._observation_space.space
 
     @property
     def single_action_space(self) -> gymnasium.Space:
+        """Of one of the environments."""
         return self._action_space.space
 
     @jax.jit
     def reset(self, key: PRNGKeyArray) -> tuple[VecState, PyTree]:
+        """Start all episodes: their states and first observations."""
         now, later = jax.random.split(key)
         env_state, obs = self._starts(now)
         return VecState(env_state, self._starts(later), jnp.zeros(self.num_envs, bool)), obs
 
     @jax.jit
     def step(self, state: VecState, action: PyTree, key: PRNGKeyArray) -> tuple[VecState, VecStep]:
+        """Move all environments on by one action each, and start the next episode of those that ended."""
         # `split` gives the subkeys 0 to B-1 to the environments; folding in B makes one more for the starts, where needed only.
         # The bare data goes there, because JAX's check for reused keys does not follow a key into a vmapped `cond`.
         key_data, impl = jax.random.key_data(key), jax.random.key_impl(key)
@@ -101,9 +105,11 @@ class VecEnv(eqx.Module):
         return VecState(env_state, start, used | ended), vec_step
 
     def action_mask(self, state: VecState) -> Bool[Array, "B A"] | None:
+        """Which actions are allowed now, per environment; None if all always are."""
         return jax.vmap(self.env.action_mask)(state.env)
 
     def privileged(self, state: VecState) -> PyTree:
+        """What only the critic may see, per environment; None if there is nothing."""
         return jax.vmap(self.env.privileged)(state.env)
 
     def render(self, state: VecState, index: int = 0) -> UInt8[np.ndarray, "H W 3"]:

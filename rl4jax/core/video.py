@@ -12,9 +12,9 @@ from PIL import Image
 
 from .env import AbstractEnv
 from .errors import EnvError, ShapeError, require
+from .gym_export import to_gymnasium
 from .gym_spaces import own_action, shown_action_space, shown_obs
 from .spaces import random_action
-from .to_gymnasium import to_gymnasium
 from .vec_env import VecEnv
 
 
@@ -58,7 +58,8 @@ def record(
     for step_key in jax.random.split(play_key, max_steps):
         # One environment is a batch of one: the same spaces, copies and checks as in GymVecEnv.
         batch = shown_obs(shell.observation_space, jax.tree.map(lambda x: np.asarray(x)[None], obs))
-        action, carry = act(jax.tree.map(lambda x: x[0], batch), carry, info.get("action_mask"), key=step_key)
+        mask = None if "action_mask" not in info else np.asarray(info["action_mask"], bool)
+        action, carry = act(jax.tree.map(lambda x: x[0], batch), carry, mask, key=step_key)
         action = own_action(shell.action_space, action_space, jax.tree.map(lambda x: np.asarray(x)[None], action), 1)
         obs, _, terminated, truncated, info = shell.step(jax.tree.map(lambda x: x[0], action))
         frames.append(shell.render())

@@ -7,10 +7,11 @@ from .mountain_car import MountainCar as MountainCar
 from .mountain_car_continuous import MountainCarContinuous as MountainCarContinuous
 from .multi_discrete_nav import MultiDiscreteNav as MultiDiscreteNav
 from .pendulum import Pendulum as Pendulum
-from .probes import ProbeAction as ProbeAction
-from .probes import ProbeConstant as ProbeConstant
-from .probes import ProbeContext as ProbeContext
-from .probes import ProbeDiscount as ProbeDiscount
-from .probes import ProbeObservation as ProbeObservation
-from .registry import BUILT_IN as BUILT_IN
-from .registry import make as make
+from .probes import (
+    ProbeAction as ProbeAction,
+    ProbeConstant as ProbeConstant,
+    ProbeContext as ProbeContext,
+    ProbeDiscount as ProbeDiscount,
+    ProbeObservation as ProbeObservation,
+)
+from .registry import BUILT_IN as BUILT_IN, make as make

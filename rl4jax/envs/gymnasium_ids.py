@@ -15,6 +15,6 @@ def register_with_gymnasium() -> None:
 
 
 def make_gymnasium(name: str, render_mode: str | None = None, **fields: Any) -> gymnasium.Env:
-    from rl4jax.core.to_gymnasium import to_gymnasium
+    from rl4jax.core.gym_export import to_gymnasium
 
     return to_gymnasium(make(name, **fields), render_mode)

@@ -98,3 +98,14 @@ def test_setup_checks_contracts_on_request():
     )
     assert "TypeCheckError" in out.stderr
     assert "where" in out.stderr
+
+
+def test_no_public_name_is_hidden_by_a_file_of_the_same_name():
+    """A function `check_env` in a file `check_env.py` would turn into the module once that file is imported."""
+    import pathlib
+
+    import rl4jax as rl
+
+    for module in (rl, rl.core, rl.envs):
+        files = {path.stem for path in pathlib.Path(module.__path__[0]).glob("*.py")}
+        assert not files & set(module.__all__)

@@ -2,8 +2,7 @@
 
 from .composite_logger import CompositeLogger as CompositeLogger
 from .json_logger import JsonLogger as JsonLogger
-from .logger import AbstractLogger as AbstractLogger
-from .logger import Logger as Logger
+from .logger import AbstractLogger as AbstractLogger, Logger as Logger
 from .noop_logger import NoopLogger as NoopLogger
 from .print_logger import PrintLogger as PrintLogger
 from .tensorboard_logger import TensorBoardLogger as TensorBoardLogger

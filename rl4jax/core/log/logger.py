@@ -33,21 +33,26 @@ class Logger(Protocol):
     Keys are paths such as `train/loss`; `step` counts environment steps, or whatever the caller counts, from zero.
     """
 
-    def log_scalar(self, key: str, value: ArrayLike, step: ArrayLike) -> None: ...
+    def log_scalar(self, key: str, value: ArrayLike, step: ArrayLike) -> None:
+        """Log one number."""
 
     def log_scalars(self, key: str, values: Mapping[str, ArrayLike], step: ArrayLike) -> None:
         """Log numbers that belong together, such as the losses of several agents, under one key."""
 
-    def log_text(self, key: str, text: str, step: ArrayLike) -> None: ...
+    def log_text(self, key: str, text: str, step: ArrayLike) -> None:
+        """Log a note, such as the configuration of the run."""
 
-    def log_histogram(self, key: str, values: ArrayLike | Sequence[float], step: ArrayLike) -> None: ...
+    def log_histogram(self, key: str, values: ArrayLike | Sequence[float], step: ArrayLike) -> None:
+        """Log the distribution of many numbers, such as weights."""
 
     def log_metrics(self, metrics: Mapping[str, ArrayLike], step: ArrayLike) -> None:
         """Log every entry of a flat dict of scalars: what an `update` returns."""
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Write out what is held back."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Flush and let go of the sink."""
 
     def __enter__(self) -> Any: ...
 

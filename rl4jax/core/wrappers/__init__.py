@@ -1,7 +1,6 @@
 """Environments around environments."""
 
-from .bounded_action import ClipAction as ClipAction
-from .bounded_action import RescaleAction as RescaleAction
+from .bounded_action import ClipAction as ClipAction, RescaleAction as RescaleAction
 from .episode_stats import EpisodeStats as EpisodeStats
 from .flatten_observation import FlattenObservation as FlattenObservation
 from .frame_stack import FrameStack as FrameStack

@@ -3,9 +3,9 @@
 import equinox as eqx
 import gymnasium
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, ArrayLike, Bool, PRNGKeyArray, PyTree, UInt8
 
-from ..env import AbstractEnv, EnvState
+from ..env import AbstractEnv, EnvState, Step
 
 
 class AbstractWrapper(AbstractEnv):
@@ -27,6 +27,9 @@ class AbstractWrapper(AbstractEnv):
 
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:
         return self.env.reset(key)
+
+    def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
+        return self.env.step(state, action, key)
 
     def action_mask(self, state: EnvState) -> Bool[Array, " A"] | None:
         return self.env.action_mask(self.inner(state))
