@@ -1,4 +1,4 @@
-from . import core as core, envs as envs
+from . import envs as envs
 from .core import (
     AbstractEnv as AbstractEnv,
     AbstractLogger as AbstractLogger,

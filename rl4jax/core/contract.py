@@ -1,9 +1,13 @@
 """What can be known of an environment without running it: shapes, dtypes and structure, by abstract evaluation."""
 
+import dataclasses
+import inspect
 from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
+import numpy as np
 from gymnasium.spaces import flatdim
 from jaxtyping import PyTree
 
@@ -14,29 +18,27 @@ from .spaces import head_sizes, struct_of
 
 def check_contract(env: AbstractEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
     """Raise a clear error unless `reset`, `step` and `action_mask` return what their spaces promise; return the two spaces."""
+    check_is_env(env)
     name = type(env).__name__
-    if isinstance(env, type):
-        raise TypeError(f"env is the class {env.__name__}; give an instance: {env.__name__}().")
-    if not isinstance(env, AbstractEnv):
-        hint = " For a Gymnasium environment use rl.GymVecEnv." if isinstance(env, gymnasium.Env) else ""
-        hint = f" For a built-in one use rl.make({env!r})." if isinstance(env, str) else hint
-        raise TypeError(f"env is a {name}; it must be an rl4jax AbstractEnv.{hint}")
     _check_leaves(env, name)
-    observation_space, action_space = _spaces(env, name)
+    observation_space, action_space = _space(env, name, "observation_space"), _space(env, name, "action_space")
+    if np.any(getattr(action_space, "start", 0)):
+        raise EnvError(f"{name}.action_space is {action_space}; in-graph environments count their actions from 0. Leave start away.")
 
     key = jax.eval_shape(lambda: jax.random.key(0))
-    state, obs = _trace(env.reset, f"{name}.reset", key)
-    _same(obs, struct_of(observation_space), f"{name}.reset returned an observation", "observation_space promises")
-    next_state, step = _trace(env.step, f"{name}.step", state, struct_of(action_space), key)
+    state, obs = _trace_pair(env, "reset", (key,), "(key)", "(state, obs)")
+    _same(obs, struct_of(observation_space), f"{name}.reset returned (state, obs) with an obs of", "observation_space promises")
+    args = (state, struct_of(action_space), key)
+    next_state, step = _trace_pair(env, "step", args, "(state, action, key)", "(state, rl.Step(obs, reward, terminated, truncated))")
     if not isinstance(step, Step):
         raise EnvError(f"{name}.step returned (state, {type(step).__name__}); it must return (state, rl.Step(...)).")
-    _same(next_state, state, f"{name}.step returned a state", "reset returned")
-    _same(step.obs, obs, f"{name}.step returned an observation", "reset returned")
+    _same(next_state, state, f"{name}.step returned a state of", "reset returned")
+    _same(step.obs, obs, f"{name}.step returned an observation of", "reset returned")
     _scalar(step.reward, "float32", f"{name}.step: Step.reward")
     _scalar(step.terminated, "bool", f"{name}.step: Step.terminated")
     _scalar(step.truncated, "bool", f"{name}.step: Step.truncated")
 
-    mask = _trace(env.action_mask, f"{name}.action_mask", state)
+    mask = _trace(env, "action_mask", (state,), "(state)")
     if mask is not None:
         if head_sizes(action_space) is None:
             raise EnvError(f"{name}.action_mask is not None, but {action_space} has no choices to mask. Return None.")
@@ -45,33 +47,97 @@ def check_contract(env: AbstractEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
     return observation_space, action_space
 
 
+def check_is_env(env: object) -> None:
+    """Raise unless env is an `AbstractEnv`, with the way to one from what is commonly given instead."""
+    if isinstance(env, type):
+        raise TypeError(f"env is the class {env.__name__}; give an instance: {env.__name__}().")
+    if isinstance(env, AbstractEnv):
+        return
+    hint = ""
+    if isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+        hint = " For a Gymnasium environment use rl.GymVecEnv."
+    elif isinstance(env, str):
+        hint = f" For a built-in one use rl.make({env!r})."
+    elif type(env).__name__ == "VecEnv":
+        hint = " Wrap the environment first, and give that to VecEnv."
+    raise TypeError(f"env is a {type(env).__name__}; it must be an rl4jax AbstractEnv.{hint}")
+
+
+def check_action(action: PyTree, space: gymnasium.Space, num_envs: int) -> None:
+    """Raise unless a batch of actions has the shapes and the kind of numbers of its space. Costs nothing once compiled."""
+    one = struct_of(space)
+    wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_envs, *x.shape), x.dtype), one)
+    fits = jax.tree.structure(action) == jax.tree.structure(wanted) and all(
+        jnp.shape(x) == w.shape and (jnp.result_type(x).kind == "f") == (w.dtype.kind == "f") and jnp.result_type(x).kind in "fiu"
+        for x, w in zip(jax.tree.leaves(action), jax.tree.leaves(wanted), strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"VecEnv.step: action is {_describe(action)}; it must be {_describe(wanted)}: one action of {space} for each of the "
+            f"{num_envs} environments, as an array."
+        )
+
+
+def is_key(x: Any) -> bool:
+    """Whether x holds JAX keys, of the new kind."""
+    return jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key)
+
+
+def check_key(key: object, name: str) -> None:
+    """Raise unless key is one JAX key, of the new or the old kind."""
+    single = isinstance(key, jax.Array) and (key.shape == () if is_key(key) else key.dtype == jnp.uint32 and key.ndim == 1)
+    if not single:
+        got = "None" if key is None else _describe(key)
+        raise ShapeError(f"{name}: key is {got}; it must be one JAX key. Use jax.random.key(0).")
+
+
 def _check_leaves(env: AbstractEnv, name: str) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(env):
-        if not isinstance(leaf, bool | int | float | complex) and not hasattr(leaf, "dtype"):
+        if not isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic | jax.Array):
             field = jax.tree_util.keystr(path)
-            raise EnvError(
-                f"{name}{field} = {leaf!r} is not a number or an array, so it cannot enter a compiled program. "
-                f"Declare the field as eqx.field(static=True)."
-            )
+            hint = "Make it a property" if isinstance(leaf, gymnasium.Space) else "Declare the field as eqx.field(static=True)"
+            raise EnvError(f"{name}{field} = {leaf!r} is not a number or an array, so it cannot enter a compiled program. {hint}.")
 
 
-def _spaces(env: AbstractEnv, name: str) -> tuple[gymnasium.Space, gymnasium.Space]:
+def _space(env: AbstractEnv, name: str, which: str) -> gymnasium.Space:
     try:
-        return env.observation_space, env.action_space
+        space = getattr(env, which)
     except jax.errors.TracerArrayConversionError as error:
         raise EnvError(
-            f"A space of {name} depends on a field that is being traced. Build the VecEnv outside jit and vmap, or make "
-            f"the space independent of that field."
+            f"{name}.{which} depends on a field that is being traced. Build the VecEnv outside jit and vmap, or make the space "
+            f"independent of that field."
         ) from error
+    if not isinstance(space, gymnasium.Space):
+        hint = "Put @property above it." if callable(space) else "Use Discrete, MultiDiscrete, Box, Dict or Tuple of gymnasium.spaces."
+        raise EnvError(f"{name}.{which} is {type(space).__name__}; it must be a gymnasium.Space. {hint}")
+    return space
 
 
-def _trace(function: Any, name: str, *args: PyTree) -> Any:
+def _trace_pair(env: AbstractEnv, verb: str, args: tuple, takes: str, returns: str) -> tuple[Any, Any]:
+    result = _trace(env, verb, args, takes)
+    if not isinstance(result, tuple) or len(result) != 2:
+        got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+        raise EnvError(f"{type(env).__name__}.{verb} returned {got}; it must return {returns}.")
+    return result
+
+
+def _trace(env: AbstractEnv, verb: str, args: tuple, takes: str) -> Any:
+    """The shapes of what a method returns, with the environment an argument of the compiled program as it will be later."""
+    name = f"{type(env).__name__}.{verb}"
     try:
-        return jax.eval_shape(function, *args)
-    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+        inspect.signature(getattr(env, verb)).bind(*args)
+    except TypeError as error:
+        raise EnvError(f"{name} must take {takes}, but {error}.") from error
+    try:
+        return jax.eval_shape(lambda env, *args: getattr(env, verb)(*args), env, *args)
+    except dataclasses.FrozenInstanceError as error:
         raise EnvError(
-            f"{name} cannot be compiled: it uses the value of an array in Python. Use jnp.where instead of `if`, jnp instead "
-            f"of np, and static fields for sizes. JAX says: {str(error).splitlines()[0]}"
+            f"{name} changes the environment itself ({error}). Keep what changes in the state, and return the new one."
+        ) from error
+    except TypeError as error:  # JAX's own are TypeErrors too
+        raise EnvError(
+            f"{name} cannot be compiled. Use jnp.where instead of `if`, jnp instead of np, and eqx.field(static=True) for sizes. "
+            f"The error was: {str(error).splitlines()[0]}"
         ) from error
 
 
@@ -87,5 +153,5 @@ def _scalar(got: Any, dtype: str, what: str) -> None:
 
 def _describe(tree: PyTree) -> str:
     """Structure, dtypes and shapes in one line: `{'image': uint8[8,8,3], 'speed': float32[2]}`."""
-    names = jax.tree.map(lambda x: f"{x.dtype}[{','.join(map(str, x.shape))}]", tree)
+    names = jax.tree.map(lambda x: f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]", tree)
     return str(names).replace("'", "") if isinstance(names, str) else str(names)

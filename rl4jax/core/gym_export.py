@@ -39,15 +39,23 @@ class GymnasiumEnv(gymnasium.Env):
     def step(self, action: Any) -> tuple[PyTree, float, bool, bool, dict[str, Any]]:
         if self._state is None:
             raise gymnasium.error.ResetNeeded(f"Call reset() before step() on {self}.")
-        if not self.action_space.contains(action):
-            raise ValueError(f"action = {action!r} is not in action_space {self.action_space}.")
-        action = jax.tree.map(np.asarray, action)
+        action = self._checked(action)
         self._key, step_key = jax.random.split(self._key)
         self._state, step, mask = jax.device_get(_step(self.env, self._state, action, step_key))
         return self._own(step.obs), float(step.reward), bool(step.terminated), bool(step.truncated), _info(mask)
 
     def render(self) -> Any:
         return self.env.render(self._state) if self.render_mode == "rgb_array" else None
+
+    def _checked(self, action: Any) -> Any:
+        """As the compiled step wants it. Like Gymnasium's own, continuous actions may have any float dtype and leave their bounds."""
+        if isinstance(self.action_space, gymnasium.spaces.Box):
+            given = np.asarray(action)
+            if given.shape == self.action_space.shape and given.dtype.kind in "fiu":
+                return given.astype(self.action_space.dtype)
+        elif self.action_space.contains(action):
+            return jax.tree.map(np.asarray, action)
+        raise ValueError(f"action = {action!r} ({type(action).__name__}) is not in action_space {self.action_space}.")
 
     def _own(self, obs: PyTree) -> PyTree:
         return _writable(self.observation_space, obs)

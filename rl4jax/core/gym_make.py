@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
+from .env import AbstractEnv
 from .errors import EnvError, is_count, require
 
 
@@ -17,7 +18,13 @@ def make_vector_env(
     if isinstance(env, VectorEnv):
         if env_kwargs or asynchronous or num_envs not in (None, env.num_envs):
             raise EnvError(f"GymVecEnv: {env} is a ready vector environment of {env.num_envs}; give it no further arguments.")
+        if isinstance(env.unwrapped, SyncVectorEnv):
+            env.unwrapped.envs = [one if isinstance(one, KeepLastObs) else KeepLastObs(one) for one in env.unwrapped.envs]
         return env
+    if isinstance(env, AbstractEnv) or (isinstance(env, type) and issubclass(env, AbstractEnv)):
+        raise EnvError("GymVecEnv: env is one of rl4jax's own environments, which run in-graph. Use rl.VecEnv(env, num_envs=4).")
+    if isinstance(env, list | tuple):
+        raise EnvError(f"GymVecEnv: env is a {type(env).__name__} of {len(env)}; give one function and num_envs={len(env)}.")
     if isinstance(env, gymnasium.Env):
         raise EnvError(f"GymVecEnv: {env} is one environment; give the function that makes it, such as lambda: {type(env).__name__}(...).")
     if not isinstance(env, str) and not callable(env):
@@ -27,7 +34,13 @@ def make_vector_env(
     makers = [functools.partial(_make_one, make)] * int(num_envs or 0)
     if asynchronous:
         # Forking a process in which JAX has threads can deadlock: spawn.
-        return AsyncVectorEnv(makers, context="spawn", copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
+        try:
+            return AsyncVectorEnv(makers, context="spawn", copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
+        except (EOFError, ConnectionError) as error:
+            raise EnvError(
+                "GymVecEnv: a worker process died while it started; its own error is above. A script that starts processes must "
+                "be a file, with its code under `if __name__ == '__main__':`."
+            ) from error
     return SyncVectorEnv(makers, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
@@ -57,13 +70,14 @@ def autoreset_mode(envs: VectorEnv) -> AutoresetMode:
         ) from error
 
 
-def mask_method(envs: VectorEnv) -> Callable[[], tuple] | None:
-    """How to call `action_masks()` of each environment, if they have it."""
+def end_workers(envs: VectorEnv) -> list[int | None]:
+    """End all worker processes of which one has died, and say how they ended. Gymnasium's own close would wait for the dead one."""
     base = envs.unwrapped
-    if isinstance(base, SyncVectorEnv):
-        found = base.envs[0].has_wrapper_attr("action_masks")
-    elif isinstance(base, AsyncVectorEnv):
-        found = base.call("has_wrapper_attr", "action_masks")[0]
-    else:
-        return None
-    return functools.partial(base.call, "action_masks") if found else None
+    if not isinstance(base, AsyncVectorEnv):
+        return []
+    for process in base.processes:
+        process.terminate()
+    for process in base.processes:
+        process.join()
+    base.closed = True
+    return [process.exitcode for process in base.processes]

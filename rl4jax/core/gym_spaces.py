@@ -58,7 +58,22 @@ def shown_obs(space: gymnasium.Space, obs: PyTree) -> PyTree:
         return tuple(shown_obs(part, part_obs) for part, part_obs in zip(space, obs, strict=True))
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return (np.asarray(obs) - space.start).astype(np.int32)
-    return np.array(obs, dtype=jax_dtype(space.dtype))
+    given = np.asarray(obs)
+    shown = given.astype(jax_dtype(space.dtype))  # always a copy
+    if given.dtype.kind in "iu" and given.itemsize > shown.itemsize and (shown != given).any():
+        raise EnvError(
+            f"an observation of {space} holds {given[shown != given][0]}, which {shown.dtype} cannot. Use smaller numbers or floats."
+        )
+    return shown
+
+
+def batch_of(space: gymnasium.Space, elements: list) -> PyTree:
+    """Elements of a space, arrays or lists or numbers, stacked along a new first axis."""
+    if isinstance(space, spaces.Dict):
+        return {name: batch_of(part, [x[name] for x in elements]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(batch_of(part, [x[i] for x in elements]) for i, part in enumerate(space))
+    return np.stack([np.asarray(x) for x in elements])
 
 
 def own_action(space: Any, shown: Any, action: PyTree, num_envs: int, name: str = "action") -> PyTree:

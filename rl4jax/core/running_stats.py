@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .errors import ShapeError
@@ -28,26 +29,22 @@ class RunningStats(eqx.Module):
     @classmethod
     def like(cls, example: PyTree) -> "RunningStats":
         """No data yet, for values shaped like `example`: mean 0 and variance 1."""
-        zero = jax.tree.map(lambda x: jnp.zeros(x.shape) if _has_stats(x) else None, example)
+        zero = jax.tree.map(lambda x: jnp.zeros(jnp.shape(x)) if _has_stats(x) else None, example)
         return cls(jnp.zeros(()), zero, jax.tree.map(jnp.ones_like, zero), jnp.zeros((), bool))
 
-    def update(self, batch: PyTree, where: Bool[Array, "..."] | None = None) -> "RunningStats":
+    def update(self, batch: PyTree, where: Bool[Array | np.ndarray, "..."] | None = None) -> "RunningStats":
         """Take in a batch (any number of leading axes); `where`, of those leading axes, leaves out what is not real."""
-        leaves, seen = jax.tree.leaves(eqx.filter(batch, _has_stats)), jax.tree.leaves(self.mean)
-        if [x.shape[x.ndim - m.ndim :] for x, m in zip(leaves, seen, strict=False)] != [m.shape for m in seen]:
-            raise ShapeError(
-                f"RunningStats.update: batch has shapes {[x.shape for x in leaves]}; they must be any leading axes "
-                f"followed by {[m.shape for m in seen]}."
-            )
-        batch = eqx.filter(batch, _has_stats)
-        lead = leaves[0].shape[: leaves[0].ndim - seen[0].ndim]
-        weight = jnp.ones(lead) if where is None else where.astype(jnp.float32)
+        # In float32 whatever comes: the sums of a batch outgrow half precision.
+        batch = jax.tree.map(lambda x: x.astype(jnp.float32) if _has_stats(x) else None, batch)
+        if not jax.tree.leaves(self.mean):
+            return self
+        lead = _leading_axes(batch, self.mean, where)
+        weight = jnp.ones(lead) if where is None else jnp.asarray(where, jnp.float32)
         count = weight.sum()
 
         def average(x, like):
-            axes = tuple(range(len(lead)))
-            spread = weight.reshape(lead + (1,) * like.ndim)
-            return (jnp.where(spread > 0, x, 0.0)).sum(axes) / jnp.maximum(count, 1.0)
+            real = weight.reshape(lead + (1,) * like.ndim) > 0
+            return jnp.where(real, x, 0.0).sum(tuple(range(len(lead)))) / jnp.maximum(count, 1.0)
 
         mean = jax.tree.map(average, batch, self.mean)
         var = jax.tree.map(lambda x, m: average((x - m) ** 2, m), batch, mean)
@@ -57,11 +54,15 @@ class RunningStats(eqx.Module):
         """The statistics of both streams together, in any order: how machines and batches are joined. Frozen ones stay."""
         count = self.count + other.count
         share = jnp.where(self.frozen, 0.0, other.count / jnp.maximum(count, 1.0))
+
+        def join(var, other_var, mean, other_mean):
+            var = jnp.where((self.count > 0) | self.frozen, var, other_var)  # the 1 of an empty stream is no data
+            return var + share * (other_var - var) + share * (1 - share) * (other_mean - mean) ** 2
+
+        var = jax.tree.map(join, self.var, other.var, self.mean, other.mean)
         mean = jax.tree.map(lambda a, b: a + share * (b - a), self.mean, other.mean)
-        var = jax.tree.map(
-            lambda v, w, a, b: v + share * (w - v) + share * (1 - share) * (b - a) ** 2,
-            self.var, other.var, self.mean, other.mean,
-        )  # fmt: skip
+        empty = count == 0
+        var = jax.tree.map(lambda new, old: jnp.where(empty, old, new), var, self.var)
         return RunningStats(jnp.where(self.frozen, self.count, count), mean, var, self.frozen)
 
     def freeze(self) -> "RunningStats":
@@ -76,5 +77,16 @@ class RunningStats(eqx.Module):
         )  # fmt: skip
 
 
-def _has_stats(x: Array) -> bool:
-    return jnp.issubdtype(x.dtype, jnp.floating)
+def _has_stats(x: Array | np.ndarray) -> bool:
+    return jnp.issubdtype(jnp.result_type(x), jnp.floating)
+
+
+def _leading_axes(batch: PyTree, mean: PyTree, where: Array | np.ndarray | None) -> tuple[int, ...]:
+    """The axes in front of one value, the same for all leaves and for `where`."""
+    given, one = [x.shape for x in jax.tree.leaves(batch)], [m.shape for m in jax.tree.leaves(mean)]
+    lead = given[0][: len(given[0]) - len(one[0])] if given else ()
+    if given != [lead + shape for shape in one]:
+        raise ShapeError(f"RunningStats.update: batch has shapes {given}; they must be the same leading axes followed by {one}.")
+    if where is not None and where.shape != lead:
+        raise ShapeError(f"RunningStats.update: where has shape {where.shape}; it must be {lead}, the leading axes of the batch.")
+    return lead

@@ -5,7 +5,10 @@ import mmap
 import os
 import pathlib
 import sys
+import tempfile
 import warnings
+
+from .errors import missing_extra
 
 _FLAG = "xla_cpu_enable_concurrency_optimized_scheduler"
 
@@ -16,13 +19,16 @@ def make_cpu_safe() -> None:
     jaxlib's scheduler for concurrent operations can deadlock on few cores. Called when rl4jax is imported; it adds one flag
     to `XLA_FLAGS`, unless you set that flag yourself, and says so if JAX has already started and no longer reads it.
     """
-    flags = os.environ.get("XLA_FLAGS", "")
-    if _FLAG in flags or not _jaxlib_knows(_FLAG):
+    flags = os.environ.get("XLA_FLAGS", "").strip()
+    in_a_file = bool(flags) and not flags.startswith("-")  # XLA then reads the flags from there
+    known = pathlib.Path(flags).read_text() if in_a_file and pathlib.Path(flags).is_file() else flags
+    if _FLAG in known or not _jaxlib_knows(_FLAG):
         return
-    if _backend_started():
+    if in_a_file or _backend_started():
+        reason = f"XLA_FLAGS names the file {flags}" if in_a_file else "rl4jax was imported after JAX had started"
         warnings.warn(
-            f"rl4jax was imported after JAX had started, too late to add --{_FLAG}=false to XLA_FLAGS. On CPU, larger vmapped "
-            f"programs may hang. Import rl4jax before the first JAX computation, or set the flag yourself.",
+            f"{reason}, so rl4jax cannot add --{_FLAG}=false to the flags. On CPU, larger vmapped programs may hang. Import rl4jax "
+            f"before the first JAX computation, or set the flag yourself.",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -35,7 +41,7 @@ def setup(*, cache_dir: str | os.PathLike | None = None, contracts: bool = False
 
     Compiled programs are kept on disk (in `cache_dir`, by default `rl4jax/xla` in the user's cache folder) and found again by
     the next run; small calls on CPU return without a trip through another thread. With `contracts=True` the shapes and dtypes
-    in rl4jax's signatures are checked on every call (needs beartype; for the parts of rl4jax not imported yet).
+    in rl4jax's signatures are checked on every call (needs the extra `contracts`; for the parts of rl4jax not imported yet).
     What you set in JAX yourself, by environment variable or by `jax.config`, stays.
     """
     import jax
@@ -43,17 +49,22 @@ def setup(*, cache_dir: str | os.PathLike | None = None, contracts: bool = False
     if contracts:
         from jaxtyping import install_import_hook
 
+        if importlib.util.find_spec("beartype") is None:
+            raise missing_extra("setup(contracts=True)", extra="contracts")
         install_import_hook("rl4jax", "beartype.beartype")
     if cache_dir is not None or jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
         jax.config.update("jax_compilation_cache_dir", str(cache_dir or _cache_home() / "rl4jax" / "xla"))
-    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+    if jax.config.jax_persistent_cache_min_compile_time_secs == 1.0:  # JAX's default  # pyright: ignore[reportAttributeAccessIssue]
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ and not _backend_started():
         jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def _cache_home() -> pathlib.Path:
-    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    try:
+        return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    except RuntimeError:  # a container's user may have no home
+        return pathlib.Path(tempfile.gettempdir())
 
 
 def _backend_started() -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from .errors import EnvError
+from .errors import EnvError, ShapeError
 
 
 class StaticSpace:
@@ -54,6 +54,8 @@ def struct_of(space: gymnasium.Space) -> PyTree[jax.ShapeDtypeStruct]:
 
 def flatten(space: gymnasium.Space, x: PyTree) -> Float[Array, " D"]:
     """One vector from one element of a space, in the order and encoding of `gymnasium.spaces.flatten` (discrete parts one-hot)."""
+    if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary) and jnp.shape(x) != space.shape:
+        raise ShapeError(f"flatten: x has shape {jnp.shape(x)}; one element of {space} has {space.shape}. For a batch use jax.vmap.")
     if isinstance(space, spaces.Dict):
         return jnp.concatenate([flatten(part, x[name]) for name, part in space.items()])
     if isinstance(space, spaces.Tuple):
@@ -93,20 +95,37 @@ def clip_action(space: gymnasium.Space, action: Array) -> Array:
 
 
 def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | np.ndarray, " A"] | None = None) -> Array:
-    """A uniformly random action, legal under the mask. Unbounded parts of a Box are drawn from a normal distribution.
+    """A random action, legal under the mask: uniform, except for parts of a Box without bounds, which are drawn from a normal distribution.
 
     >>> int(random_action(spaces.Discrete(3), jax.random.key(0), jnp.array([False, True, False])))
     1
     """
-    if isinstance(space, spaces.Box) and space.is_bounded("both"):
-        return jax.random.uniform(key, space.shape, jnp.float32, space.low, space.high)
     if isinstance(space, spaces.Box):
-        return clip_action(space, jax.random.normal(key, space.shape))
+        return _random_in_box(space, key)
     sizes = head_sizes(space)
     if sizes is None:
         raise EnvError(f"random_action: {space} is not an action space rl4jax knows. Use Discrete, MultiDiscrete or Box.")
+    if mask is not None and jnp.shape(mask) != (sum(sizes),):
+        raise ShapeError(
+            f"random_action: mask has shape {jnp.shape(mask)}; for {space} it must be ({sum(sizes)},). For many environments use jax.vmap."
+        )
     allowed = jnp.ones(sum(sizes), bool) if mask is None else mask
     heads = jnp.split(jnp.where(allowed, 0.0, -jnp.inf), np.cumsum(sizes)[:-1])
     keys = jax.random.split(key, len(sizes))
     choice = jnp.stack([jax.random.categorical(k, head) for k, head in zip(keys, heads, strict=True)]).astype(jnp.int32)
     return choice[0] if isinstance(space, spaces.Discrete) else choice.reshape(space.shape)
+
+
+def _random_in_box(space: spaces.Box, key: PRNGKeyArray) -> Array:
+    """Uniform between two bounds, half a normal distribution from one, a whole one without any."""
+    dtype = jax_dtype(space.dtype)
+    if dtype.kind in "iu":
+        low, high = (np.clip(bound, -(2**31), 2**31 - 2).astype(np.int32) for bound in (space.low, space.high))
+        return jax.random.randint(key, space.shape, low, high + 1).astype(dtype)
+    uniform_key, normal_key = jax.random.split(key)
+    share, normal = jax.random.uniform(uniform_key, space.shape), jax.random.normal(normal_key, space.shape)
+    below, above = np.isfinite(space.low), np.isfinite(space.high)
+    low, high = np.where(below, space.low, 0.0).astype(np.float32), np.where(above, space.high, 0.0).astype(np.float32)
+    one_sided = jnp.where(below, low + jnp.abs(normal), high - jnp.abs(normal))
+    value = jnp.where(below & above, low * (1 - share) + high * share, jnp.where(below | above, one_sided, normal))
+    return jnp.clip(value, space.low, space.high).astype(dtype)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, UInt8
 
-from .contract import check_contract
+from .contract import check_action, check_contract, check_key, is_key
 from .env import AbstractEnv, EnvState
 from .errors import is_count, require
 from .spaces import StaticSpace
@@ -47,6 +47,14 @@ class VecState(eqx.Module):
 class VecEnv(eqx.Module):
     """`num_envs` copies of an environment under `vmap`, reset in the same step in which their episode ends.
 
+    One key serves all copies; actions, observations and rewards start with the axis of the environments.
+
+    >>> env = VecEnv(rl4jax.make("CartPole"), num_envs=4)
+    >>> state, obs = env.reset(jax.random.key(0))
+    >>> state, step = env.step(state, jnp.array([0, 1, 0, 1]), jax.random.key(1))
+    >>> obs.shape, step.reward
+    ((4, 4), Array([1., 1., 1., 1.], dtype=float32))
+
     Random numbers cost more than most physics, so starts are not drawn every step: each environment keeps one ready, and
     all used ones are drawn again when some environment ends a second time. No two episodes share a draw.
     """
@@ -78,6 +86,7 @@ class VecEnv(eqx.Module):
     @jax.jit
     def reset(self, key: PRNGKeyArray) -> tuple[VecState, PyTree]:
         """Start all episodes: their states and first observations."""
+        check_key(key, "VecEnv.reset")
         now, later = jax.random.split(key)
         env_state, obs = self._starts(now)
         return VecState(env_state, self._starts(later), jnp.zeros(self.num_envs, bool)), obs
@@ -85,6 +94,8 @@ class VecEnv(eqx.Module):
     @jax.jit
     def step(self, state: VecState, action: PyTree, key: PRNGKeyArray) -> tuple[VecState, VecStep]:
         """Move all environments on by one action each, and start the next episode of those that ended."""
+        check_key(key, "VecEnv.step")
+        check_action(action, self.single_action_space, self.num_envs)
         # `split` gives the subkeys 0 to B-1 to the environments; folding in B makes one more for the starts, where needed only.
         # The bare data goes there, because JAX's check for reused keys does not follow a key into a vmapped `cond`.
         key_data, impl = jax.random.key_data(key), jax.random.key_impl(key)
@@ -98,7 +109,7 @@ class VecEnv(eqx.Module):
 
         start, used = jax.lax.cond(jnp.any(ended & state.used), draw_used_starts, lambda: (state.start, state.used))
         start_state, start_obs = start
-        next_start = (jax.vmap(self.env.carry_over)(env_state, start_state), start_obs)
+        next_start = (jax.vmap(self.env.carry_over, axis_size=self.num_envs)(env_state, start_state), start_obs)
         env_state, obs = _where(ended, next_start, (env_state, step.obs))
         valid = jnp.ones_like(ended)
         vec_step = VecStep(obs, step.reward, step.terminated, step.truncated, final_obs=step.obs, valid=valid)
@@ -106,14 +117,15 @@ class VecEnv(eqx.Module):
 
     def action_mask(self, state: VecState) -> Bool[Array, "B A"] | None:
         """Which actions are allowed now, per environment; None if all always are."""
-        return jax.vmap(self.env.action_mask)(state.env)
+        return jax.vmap(self.env.action_mask, axis_size=self.num_envs)(state.env)
 
     def privileged(self, state: VecState) -> PyTree:
         """What only the critic may see, per environment; None if there is nothing."""
-        return jax.vmap(self.env.privileged)(state.env)
+        return jax.vmap(self.env.privileged, axis_size=self.num_envs)(state.env)
 
     def render(self, state: VecState, index: int = 0) -> UInt8[np.ndarray, "H W 3"]:
         """A picture of one of the environments."""
+        require(index in range(self.num_envs), "VecEnv.render: index", index, f"one of the {self.num_envs} environments")
         return self.env.render(jax.tree.map(lambda x: x[index], state.env))
 
     def _starts(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:
@@ -122,4 +134,9 @@ class VecEnv(eqx.Module):
 
 def _where(mask: Bool[Array, " B"], yes: PyTree, no: PyTree) -> PyTree:
     """Choose per environment, leaf by leaf, whatever axes follow B."""
-    return jax.tree.map(lambda y, n: jnp.where(mask.reshape(mask.shape + (1,) * (y.ndim - 1)), y, n), yes, no)
+
+    def choose(y, n):
+        y = jax.random.clone(y) if is_key(y) else y  # a key in a start stays there too, marked as used
+        return jnp.where(mask.reshape(mask.shape + (1,) * (y.ndim - 1)), y, n)
+
+    return jax.tree.map(choose, yes, no)

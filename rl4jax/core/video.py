@@ -2,20 +2,25 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 import jax
 import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from jaxtyping import PRNGKeyArray, PyTree, UInt8
 from PIL import Image
 
 from .env import AbstractEnv
-from .errors import EnvError, ShapeError, require
+from .errors import EnvError, ShapeError, is_count, require
 from .gym_export import to_gymnasium
-from .gym_spaces import own_action, shown_action_space, shown_obs
+from .gym_spaces import batch_of
+from .gym_vec_env import GymVecEnv
 from .spaces import random_action
 from .vec_env import VecEnv
+
+_LONGEST = 65535  # the longest delay of a GIF frame, in hundredths of a second
 
 
 @runtime_checkable
@@ -27,6 +32,8 @@ class Act(Protocol):
 
 def random_act(action_space: gymnasium.Space) -> Act:
     """An agent that plays uniformly random legal actions."""
+    if not isinstance(action_space, gymnasium.Space):
+        raise TypeError(f"random_act: action_space is a {type(action_space).__name__}; give the environment's action_space.")
 
     def act(obs: PyTree, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[PyTree, Any]:
         if key is None:
@@ -51,34 +58,48 @@ def record(
     if shell.render_mode != "rgb_array":
         raise EnvError(f"record: {env} has render_mode = {shell.render_mode!r}. Make it with render_mode='rgb_array'.")
 
-    seed_key, play_key = jax.random.split(key)
-    obs, info = shell.reset(seed=int(jax.random.randint(seed_key, (), 0, np.iinfo(np.int32).max)))
-    frames, carry = [shell.render()], None
-    action_space = shown_action_space(shell.action_space)
+    # A batch of one, so that spaces, masks and checks are those of training. NEXT_STEP leaves the end to be looked at.
+    host = GymVecEnv(SyncVectorEnv([lambda: shell], autoreset_mode=AutoresetMode.NEXT_STEP))
+    reset_key, play_key = jax.random.split(key)
+    state, obs = host.reset(reset_key)
+    frames, carry = [np.array(shell.render())], None
     for step_key in jax.random.split(play_key, max_steps):
-        # One environment is a batch of one: the same spaces, copies and checks as in GymVecEnv.
-        batch = shown_obs(shell.observation_space, jax.tree.map(lambda x: np.asarray(x)[None], obs))
-        mask = None if "action_mask" not in info else np.asarray(info["action_mask"], bool)
-        action, carry = act(jax.tree.map(lambda x: x[0], batch), carry, mask, key=step_key)
-        action = own_action(shell.action_space, action_space, jax.tree.map(lambda x: np.asarray(x)[None], action), 1)
-        obs, _, terminated, truncated, info = shell.step(jax.tree.map(lambda x: x[0], action))
-        frames.append(shell.render())
-        if terminated or truncated:
+        mask = None if state.mask is None else state.mask[0]
+        answer = act(jax.tree.map(lambda x: x[0], obs), carry, mask, key=step_key)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise EnvError(f"record: act returned {type(answer).__name__}; act(obs, carry, mask, *, key) must return (action, carry).")
+        action, carry = answer
+        state, step = host.step(state, batch_of(host.single_action_space, [action]))
+        obs = step.obs
+        frames.append(np.array(shell.render()))
+        if step.terminated[0] or step.truncated[0]:
             break
-    return [np.asarray(frame) for frame in frames]
+    return frames
 
 
 def write_gif(path: str | os.PathLike, frames: Sequence[UInt8[np.ndarray, "H W 3"]], delay: int = 4) -> None:
     """Write frames as an endless GIF, `delay` hundredths of a second each. No frames, no file."""
-    require(delay > 0, "write_gif: delay", delay, "a positive number of centiseconds", "Most players show 2 or less as 10.")
+    require(is_count(delay) and delay <= _LONGEST, "write_gif: delay", delay, f"a whole number of centiseconds from 1 to {_LONGEST}")
+    require(isinstance(path, str | os.PathLike) and os.fspath(path).endswith(".gif"), "write_gif: path", path, "a path ending in .gif")
+    frames = [np.asarray(frame) for frame in frames]
     for i, frame in enumerate(frames):
         if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape != (*frames[0].shape[:2], 3):
             raise ShapeError(
                 f"write_gif: frames[{i}] is {frame.dtype} {frame.shape}; all must be uint8 [H, W, 3] of the size of the first, "
                 f"{frames[0].shape}."
             )
-    if not len(frames):
+    if not frames:
         return
-    images = [Image.fromarray(frame) for frame in frames]
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=10 * delay, loop=0)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".gif.part")
+    images, delays = _still_frames_once(frames, delay)
+    images[0].save(unfinished, format="GIF", save_all=True, append_images=images[1:], duration=delays, loop=0)
+    unfinished.replace(path)
+
+
+def _still_frames_once(frames: list[np.ndarray], delay: int) -> tuple[list[Image.Image], list[int]]:
+    """Each run of equal frames as one, shown for as long (in milliseconds), up to the longest delay that the format knows."""
+    starts = [i for i, frame in enumerate(frames) if i == 0 or (frame != frames[i - 1]).any()]
+    lengths = [end - start for start, end in zip(starts, [*starts[1:], len(frames)], strict=True)]
+    return [Image.fromarray(frames[i]) for i in starts], [10 * min(length * delay, _LONGEST) for length in lengths]

@@ -31,7 +31,7 @@ class GridWorld(AbstractEnv):
     max_steps: Number = 100
 
     def __check_init__(self):
-        require(self.size >= 2, "GridWorld.size", self.size, "at least 2")
+        require(2 <= self.size <= 1000, "GridWorld.size", self.size, "from 2 to 1000")
 
     @property
     def observation_space(self) -> spaces.Box:

@@ -29,7 +29,7 @@ class MultiDiscreteNav(AbstractEnv):
     max_steps: Number = 50
 
     def __check_init__(self):
-        require(self.size >= 2, "MultiDiscreteNav.size", self.size, "at least 2")
+        require(2 <= self.size <= 1000, "MultiDiscreteNav.size", self.size, "from 2 to 1000")
 
     @property
     def observation_space(self) -> spaces.Box:
@@ -40,10 +40,9 @@ class MultiDiscreteNav(AbstractEnv):
         return spaces.MultiDiscrete([3, 3])
 
     def reset(self, key: PRNGKeyArray) -> tuple[MultiDiscreteNavState, Float[Array, "4"]]:
-        # One number for two different cells: the goal is drawn among the cells without the agent's, then moved past it.
-        others = self.size**2 - 1
-        pair = jax.random.randint(key, (), 0, (others + 1) * others, jnp.int32)
-        agent, goal = pair // others, pair % others
+        # Two different cells: the goal is drawn among the cells without the agent's, then moved past it.
+        cells = self.size**2
+        agent, goal = jax.random.randint(key, (2,), 0, jnp.array([cells, cells - 1]), jnp.int32)
         goal = goal + (goal >= agent).astype(jnp.int32)
         state = MultiDiscreteNavState(place=self.cell(agent), goal=self.cell(goal), t=jnp.int32(0))
         return state, self.observe(state)

@@ -33,6 +33,8 @@ def make(name: str, **fields: Any) -> "rl4jax.core.env.AbstractEnv":
     >>> make("CartPole", gravity=1.6).gravity
     1.6
     """
+    if not isinstance(name, str):
+        raise EnvError(f"make({name!r}): the name must be a string, such as 'CartPole'. A class makes its environments itself: CartPole().")
     if name not in BUILT_IN:
         raise EnvError(f"make({name!r}): there is no such built-in environment. {did_you_mean(name, BUILT_IN)}")
     env_class = getattr(importlib.import_module("rl4jax.envs"), name)
@@ -41,4 +43,7 @@ def make(name: str, **fields: Any) -> "rl4jax.core.env.AbstractEnv":
         if field not in known:
             choice = did_you_mean(field, known) if known else "It has no fields."
             raise ConfigError(f"make({name!r}): {name} has no field {field!r}. {choice}")
+    for field, value in fields.items():
+        if not isinstance(value, bool | int | float) and not hasattr(value, "dtype"):
+            raise ConfigError(f"make({name!r}): {field} = {value!r} must be a number or an array.")
     return env_class(**fields)

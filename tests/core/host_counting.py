@@ -1,5 +1,7 @@
 """Gymnasium environments whose observation says (env, episode, t). No JAX here: spawned workers import this file."""
 
+import os
+
 import gymnasium
 import numpy as np
 
@@ -36,6 +38,18 @@ class KeepsItsArrays(HostCounting):
     def reset(self, *, seed=None, options=None):
         obs, info = super().reset(seed=seed)
         return obs.copy(), info
+
+
+class Dies(HostCounting):
+    """The process ends at action 1."""
+
+    def __init__(self):
+        super().__init__(0)
+
+    def step(self, action):
+        if action == 1:
+            os._exit(3)
+        return super().step(action)
 
 
 def expected_transitions(index, num_episodes):

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import rl4jax as rl
-from tests.core.host_counting import LENGTHS, HostCounting, KeepsItsArrays, expected_transitions
+from tests.core.host_counting import LENGTHS, Dies, HostCounting, KeepsItsArrays, expected_transitions
 
 NUM_ENVS = len(LENGTHS)
 KEY = 0
@@ -35,10 +35,8 @@ def play(env, num_steps):
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_every_real_transition_arrives_once_and_no_dead_one(mode):
-    # No copies: the vector environment hands out its own buffer. In SAME_STEP a vector environment made by others keeps the
-    # last observation before we see it, so there the single environments must not write over it themselves.
-    one = KeepsItsArrays if mode == AutoresetMode.SAME_STEP else HostCounting
-    makers = [functools.partial(one, i) for i in range(NUM_ENVS)]
+    # No copies: the vector environment hands out its own buffer, and each environment writes into one array for ever.
+    makers = [functools.partial(HostCounting, i) for i in range(NUM_ENVS)]
     env = rl.GymVecEnv(SyncVectorEnv(makers, copy=False, autoreset_mode=mode))
     for b, got in enumerate(play(env, 30)):
         assert len(got) >= 15
@@ -363,7 +361,7 @@ def test_an_old_state_cannot_be_stepped_again():
     env = rl.GymVecEnv("CartPole-v1", 2)
     old, _ = env.reset(jax.random.key(0))
     new, _ = env.step(old, np.zeros(2, np.int32))
-    with pytest.raises(rl.EnvError, match=r"this state is of step 1, but the environment is at step 2"):
+    with pytest.raises(rl.EnvError, match=r"this is not the newest state of this environment"):
         env.step(old, np.zeros(2, np.int32))
     env.step(new, np.zeros(2, np.int32))
 
@@ -416,3 +414,115 @@ def test_envpool_is_understood():
         # A pole that has fallen is beyond 12 degrees: the last observation is the true one.
         assert (np.abs(step.final_obs[step.terminated, 2]) > 0.2).all()
     assert resets > 5
+
+
+class Lists(gymnasium.Env):
+    """Gives Python lists for arrays, as many environments do."""
+
+    observation_space = gymnasium.spaces.Tuple((gymnasium.spaces.Box(-1e3, 1e3, (2,), np.float32), gymnasium.spaces.MultiDiscrete([9, 9])))
+    action_space = gymnasium.spaces.MultiDiscrete([2, 2])
+    render_mode = "rgb_array"
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return ([0.0, 100.0], [0, 5]), {}
+
+    def step(self, action):
+        self.t += 1
+        return ([float(self.t), 100.0 + self.t], [self.t, 5]), 1.0, self.t >= 2, False, {}
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 3])
+def test_observations_given_as_lists_keep_their_order(num_envs):
+    env = rl.GymVecEnv(Lists, num_envs)
+    state, _ = env.reset(jax.random.key(0))
+    for _ in range(2):
+        state, step = env.step(state, np.zeros((num_envs, 2), int))
+    assert step.final_obs[0].tolist() == [[2.0, 102.0]] * num_envs
+    assert step.final_obs[1].tolist() == [[2, 5]] * num_envs
+    assert step.obs[0].tolist() == [[0.0, 100.0]] * num_envs
+
+
+class MaskedSometimes(gymnasium.Env):
+    """Gives its mask, a list, in the info of some steps only: of those after which `age` is odd. The second environment ends at 3."""
+
+    observation_space = gymnasium.spaces.Box(0, 10, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, end):
+        self.end = end
+
+    def reset(self, *, seed=None, options=None):
+        self.age = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.age += 1
+        info = {"action_mask": [0, 1]} if self.age % 2 else {}
+        return np.full(1, self.age, np.float32), 0.0, self.age == self.end, False, info
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_masks_that_come_only_sometimes_go_to_the_right_environment(mode):
+    makers = [functools.partial(MaskedSometimes, end) for end in (9, 3)]
+    env = rl.GymVecEnv(SyncVectorEnv(makers, autoreset_mode=mode))
+    state, obs = env.reset(jax.random.key(0))
+    for _ in range(7):
+        state, step = env.step(state, np.ones(2, np.int32))
+        ages = step.obs[:, 0]
+        mask = env.action_mask(state)
+        wanted = [[not age % 2, True] for age in ages.tolist()]
+        assert (np.ones((2, 2), bool) if mask is None else mask).tolist() == wanted
+
+
+def test_numbers_that_do_not_fit_32_bits_are_named():
+    class Far(AnySpace):
+        def reset(self, *, seed=None, options=None):
+            return np.array([2**33 + 5]), {}
+
+    env = rl.GymVecEnv(lambda: Far(gymnasium.spaces.Box(0, 2**40, (1,), np.int64)), 1)
+    with pytest.raises(rl.EnvError, match=r"holds 8589934597, which int32 cannot"):
+        env.reset(jax.random.key(0))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_a_reward_too_large_for_float32_is_not_finite():
+    env = rl.GymVecEnv(FaultyVector(reward=np.array([0.0, 1e300])))
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(rl.EnvError, match=r"reward of environment 1 at step 1 is inf"):
+        env.step(state, np.zeros(2, np.int32))
+
+
+def test_a_state_of_another_environment_is_refused():
+    a, b = rl.GymVecEnv("CartPole-v1", 2), rl.GymVecEnv("CartPole-v1", 2)
+    a.reset(jax.random.key(0))
+    state_of_b, _ = b.reset(jax.random.key(0))
+    with pytest.raises(rl.EnvError, match="not the newest state of this environment"):
+        a.step(state_of_b, np.zeros(2, np.int32))
+
+
+def test_after_an_error_in_a_step_the_old_state_is_refused():
+    env = rl.GymVecEnv(lambda: Faulty("reward"), 1)
+    state, _ = env.reset(jax.random.key(0))
+    for _ in range(2):
+        state, _ = env.step(state, np.array([1]))
+    with pytest.raises(rl.EnvError, match="reward of environment 0 at step 3"):
+        env.step(state, np.array([1]))
+    with pytest.raises(rl.EnvError, match="After an error, reset"):
+        env.step(state, np.array([1]))
+    env.reset(jax.random.key(1))
+
+
+def test_a_closed_environment_says_so():
+    env = rl.GymVecEnv("CartPole-v1", 1)
+    state, _ = env.reset(jax.random.key(0))
+    env.close()
+    with pytest.raises(rl.EnvError, match="is closed"):
+        env.step(state, np.array([0]))
+
+
+def test_a_worker_that_dies_is_named_and_does_not_hang():
+    with rl.GymVecEnv(Dies, 2, asynchronous=True) as env:
+        state, _ = env.reset(jax.random.key(0))
+        with pytest.raises(rl.EnvError, match=r"a worker process died in step 0; exit codes \[.*3.*\]"):
+            env.step(state, np.array([1, 0]))

@@ -82,9 +82,34 @@ def test_normalised_values_are_clipped():
     assert stats.normalize(jnp.float32(8.0), clip=5.0) == 5.0
 
 
-def test_a_batch_of_another_shape_is_an_error():
-    with pytest.raises(rl.ShapeError, match=r"batch has shapes \[\(4, 3\)\]; they must be any leading axes followed by \[\(2,\)\]"):
-        rl.RunningStats.like(jnp.zeros(2)).update(jnp.zeros((4, 3)))
+def test_batches_and_masks_of_another_shape_are_errors():
+    stats = rl.RunningStats.like(jnp.zeros(2))
+    with pytest.raises(rl.ShapeError, match=r"batch has shapes \[\(4, 3\)\]; they must be the same leading axes followed by \[\(2,\)\]"):
+        stats.update(jnp.zeros((4, 3)))
+    with pytest.raises(rl.ShapeError, match=r"where has shape \(3, 2\); it must be \(2, 3\)"):
+        stats.update(jnp.zeros((2, 3, 2)), where=jnp.zeros((3, 2), bool))
+    with pytest.raises(rl.ShapeError, match="same leading axes"):
+        rl.RunningStats.like({"a": jnp.zeros(2), "b": jnp.zeros(())}).update({"a": jnp.zeros((4, 2)), "b": jnp.zeros(1)})
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-4, 1e3])
+def test_the_first_batch_of_any_scale_is_exact(scale):
+    x = (np.random.default_rng(0).standard_normal(1000) * scale).astype(np.float32)
+    stats = rl.RunningStats.like(jnp.zeros(())).update(jnp.asarray(x))
+    np.testing.assert_allclose(stats.var, x.astype(np.float64).var(), rtol=1e-5)
+
+
+def test_half_precision_is_summed_in_single():
+    x = np.full(2000, 100.5, np.float16)
+    stats = rl.RunningStats.like(jnp.zeros((), jnp.float16)).update(x)
+    np.testing.assert_allclose(stats.mean, 100.5)
+    np.testing.assert_allclose(stats.var, 0.0, atol=1e-3)
+
+
+def test_images_alone_have_no_statistics():
+    image = jnp.full((8, 4, 4), 3, jnp.uint8)
+    stats = rl.RunningStats.like(image[0]).update(image)
+    assert (stats.normalize(image) == image).all()
 
 
 def test_statistics_can_be_vmapped_over_seeds(getkey):

@@ -61,7 +61,7 @@ def test_all_names_of_the_public_face_exist():
     for module in (rl, rl.core, rl.envs):
         for name in module.__all__:
             assert getattr(module, name) is not None
-    assert set(rl.core.__all__) <= set(rl.__all__) | {"core"}
+    assert set(rl.core.__all__) <= set(rl.__all__)
     with pytest.raises(AttributeError):
         rl.no_such_name  # noqa: B018
 
@@ -73,7 +73,7 @@ def test_setup_keeps_compiled_programs_on_disk(tmp_path):
         "jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda i, y: jax.numpy.sin(y @ y), x))(jax.numpy.ones((9, 9)))\n"
         "env = rl.VecEnv(rl.make('Acrobot'), 4); env.step(env.reset(jax.random.key(0))[0], jax.numpy.zeros(4, int), jax.random.key(1))\n"
     )
-    home = {"XDG_CACHE_HOME": str(tmp_path)}
+    home = {"XDG_CACHE_HOME": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}  # keep all, however quick
     out = run(program, env=home)
     assert out.stdout.strip() == str(tmp_path / "rl4jax" / "xla"), out.stderr
     kept = {path.name for path in (tmp_path / "rl4jax" / "xla").iterdir() if path.name.endswith("-cache")}
@@ -89,6 +89,26 @@ def test_setup_leaves_the_users_settings(tmp_path):
         env={"JAX_COMPILATION_CACHE_DIR": str(tmp_path)},
     )
     assert out.stdout.strip() == str(tmp_path), out.stderr
+
+
+def test_setup_leaves_what_was_set_in_code():
+    out = run(
+        "import rl4jax as rl, jax; jax.config.update('jax_persistent_cache_min_compile_time_secs', 7.0); rl.setup()\n"
+        "print(jax.config.jax_persistent_cache_min_compile_time_secs)"
+    )
+    assert out.stdout.strip() == "7.0", out.stderr
+
+
+def test_flags_in_a_file_are_left_there(tmp_path):
+    flags = tmp_path / "flags.txt"
+    flags.write_text("--xla_force_host_platform_device_count=3")
+    program = (
+        "import warnings\nwith warnings.catch_warnings(record=True) as seen:\n    warnings.simplefilter('always'); import rl4jax\n"
+        "import jax; print(jax.device_count(), len(seen))"
+    )
+    assert run(program, env={"XLA_FLAGS": str(flags)}).stdout.split() == ["3", "1"]
+    flags.write_text(f"--xla_force_host_platform_device_count=3 {FLAG}=false")
+    assert run(program, env={"XLA_FLAGS": str(flags)}).stdout.split() == ["3", "0"]
 
 
 def test_setup_checks_contracts_on_request():

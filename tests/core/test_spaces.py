@@ -63,6 +63,27 @@ def test_random_actions_lie_in_their_space_and_differ(space, getkey):
     assert len(np.unique(actions, axis=0)) > 3
 
 
+def test_random_actions_respect_each_bound_by_itself(getkey):
+    space = spaces.Box(np.float32([100, -np.inf, 5, -np.inf, -3e38]), np.float32([200, np.inf, np.inf, -5, 3e38]))
+    actions = np.asarray(jax.vmap(lambda k: rl.random_action(space, k))(jax.random.split(getkey(), 2000)))
+    assert np.isfinite(actions).all()
+    np.testing.assert_allclose(actions[:, 0].mean(), 150, atol=3)
+    np.testing.assert_allclose(actions[:, 1].std(), 1, atol=0.1)
+    assert (actions[:, 2].min() >= 5, actions[:, 3].max() <= -5) == (True, True)
+    assert len(np.unique(actions[:, 2])) > 1000
+    whole = spaces.Box(0, 5, (2,), np.int32)
+    actions = np.asarray(jax.vmap(lambda k: rl.random_action(whole, k))(jax.random.split(getkey(), 2000)))
+    assert actions.dtype == np.int32
+    np.testing.assert_allclose(np.bincount(actions.ravel()) / actions.size, 1 / 6, atol=0.03)
+
+
+def test_masks_and_elements_of_another_shape_are_errors():
+    with pytest.raises(rl.ShapeError, match=r"mask has shape \(3,\); for Discrete\(2\) it must be \(2,\).*jax.vmap"):
+        rl.random_action(spaces.Discrete(2), jax.random.key(0), jnp.ones(3, bool))
+    with pytest.raises(rl.ShapeError, match=r"x has shape \(8, 2\); one element .* has \(2,\). For a batch use jax.vmap"):
+        rl.flatten(spaces.Box(0, 1, (2,)), jnp.zeros((8, 2)))
+
+
 def test_random_actions_are_uniform_over_what_the_mask_allows(getkey):
     space = spaces.MultiDiscrete([3, 4])
     mask = jnp.array([True, False, True, False, True, True, True])

@@ -68,10 +68,21 @@ def test_wrong_use_is_named():
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"action = 2 is not in action_space Discrete\(2\)"):
+    with pytest.raises(ValueError, match=r"action = 2 \(int\) is not in action_space Discrete\(2\)"):
         env.step(2)
     with pytest.raises(ValueError, match=r"render_mode = 'human' must be None or 'rgb_array'"):
         rl.to_gymnasium(rl.envs.CartPole(), render_mode="human")
+
+
+def test_continuous_actions_may_be_float64_and_leave_their_bounds_as_in_gymnasium():
+    ours, theirs = gymnasium.make("rl4jax/Pendulum-v0"), gymnasium.make("Pendulum-v1")
+    obs, _ = ours.reset(seed=0)
+    theirs.reset(seed=0)
+    theirs.unwrapped.state = np.array([np.arctan2(obs[1], obs[0]), obs[2]])  # pyright: ignore
+    for action in (np.array([1.0]), [0.5], np.array([2.5]), np.float32([-9])):
+        np.testing.assert_allclose(ours.step(action)[0], theirs.step(np.asarray(action))[0], atol=1e-4)
+    with pytest.raises(ValueError, match="is not in action_space Box"):
+        ours.step(np.zeros(2))
 
 
 def test_fields_can_be_given_by_id():

@@ -1,4 +1,5 @@
 import equinox as eqx
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -155,8 +156,8 @@ class Broken(InGraphCounting):
         ("reward dtype", r"Step.reward is int32\[\]; it must be float32\[\]"),
         ("reward shape", r"Step.reward is float32\[1\]; it must be float32\[\]"),
         ("flag dtype", r"Step.terminated is float32\[\]; it must be bool\[\]"),
-        ("obs dtype", r"observation float32\[2\], but reset returned int32\[2\]"),
-        ("obs shape", r"observation int32\[1\], but reset returned int32\[2\]"),
+        ("obs dtype", r"observation of float32\[2\], but reset returned int32\[2\]"),
+        ("obs shape", r"observation of int32\[1\], but reset returned int32\[2\]"),
         ("state", r"returned a state .*float32.*, but reset returned"),
         ("python if", r"Broken.step cannot be compiled.*jnp.where instead of `if`"),
     ],
@@ -173,3 +174,131 @@ class WithCallable(InGraphCounting):
 def test_a_field_that_is_not_a_number_must_be_static():
     with pytest.raises(rl.EnvError, match=r"WithCallable.shaping = .* eqx.field\(static=True\)"):
         rl.VecEnv(WithCallable(), 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "message"),
+    [
+        (
+            "CartPole",
+            jnp.zeros((4, 1), jnp.int32),
+            r"action is int32\[4,1\]; it must be int32\[4\]: one action of Discrete\(2\) for each of the 4",
+        ),
+        ("CartPole", jnp.zeros(3, jnp.int32), r"action is int32\[3\]; it must be int32\[4\]"),
+        ("CartPole", jnp.zeros(4), r"action is float32\[4\]; it must be int32\[4\]"),
+        ("CartPole", jnp.int32(1), r"action is int32\[\]; it must be int32\[4\]"),
+        ("MultiDiscreteNav", jnp.zeros(4, jnp.int32), r"action is int32\[4\]; it must be int32\[4,2\]"),
+        ("Pendulum", jnp.zeros((4, 2)), r"action is float32\[4,2\]; it must be float32\[4,1\]"),
+        ("CartPole", [0, 1, 0, 1], r"it must be int32\[4\].*as an array"),
+    ],
+)
+def test_wrong_actions_are_named(name, action, message, getkey):
+    env = rl.VecEnv(rl.make(name), 4)
+    state, _ = env.reset(getkey())
+    with pytest.raises(rl.ShapeError, match=message):
+        env.step(state, action, getkey())
+
+
+class Bandit(rl.AbstractEnv):
+    """Without any state: one step, reward for action 1."""
+
+    @property
+    def observation_space(self):
+        return gymnasium.spaces.Box(0, 1, (1,))
+
+    @property
+    def action_space(self):
+        return gymnasium.spaces.Discrete(2)
+
+    def reset(self, key):
+        return (), jnp.zeros(1)
+
+    def step(self, state, action, key):
+        return (), rl.Step(jnp.ones(1), action.astype(jnp.float32), jnp.array(True), jnp.array(False))
+
+
+def test_an_environment_may_have_no_state(getkey):
+    rl.check_env(Bandit(), num_steps=3)
+    env = rl.VecEnv(Bandit(), 3)
+    state, _ = env.reset(getkey())
+    state, step = env.step(state, jnp.array([0, 1, 1]), getkey())
+    assert step.reward.tolist() == [0, 1, 1]
+    assert step.obs.tolist() == [[0]] * 3
+    assert step.final_obs.tolist() == [[1]] * 3
+
+
+class Ported(Bandit):
+    """As somebody new to it writes it."""
+
+    mistake: str = eqx.field(static=True)
+    width: int = 1
+
+    def reset(self, key):
+        if self.mistake == "only obs":
+            return jnp.zeros(1)
+        if self.mistake == "size":
+            return (), jnp.zeros(self.width)
+        if self.mistake == "self":
+            self.width = 2
+        return (), jnp.zeros(1)
+
+    def step(self, state, action, key):
+        step = Bandit().step(state, action, key)[1]
+        return (*step, {}) if self.mistake == "five values" else (state, step)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ("only obs", r"Ported.reset returned .*; it must return \(state, obs\)"),
+        ("size", r"Ported.reset cannot be compiled.*eqx.field\(static=True\) for sizes"),
+        ("self", r"Ported.reset changes the environment itself"),
+        ("five values", r"Ported.step returned 5 values; it must return \(state, rl.Step"),
+    ],
+)
+def test_mistakes_of_newcomers_are_explained(mistake, message):
+    with pytest.raises(rl.EnvError, match=message):
+        rl.VecEnv(Ported(mistake), 2)
+
+
+class NoKey(Bandit):
+    def step(self, state, action):  # pyright: ignore
+        return Bandit().step(state, action, None)
+
+
+class WithStart(Bandit):
+    @property
+    def action_space(self):
+        return gymnasium.spaces.Discrete(2, start=5)
+
+
+class WithoutProperty(Bandit):
+    def action_space(self):  # pyright: ignore
+        return gymnasium.spaces.Discrete(2)
+
+
+class SpaceAsField(Bandit):
+    space: object
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (NoKey, r"NoKey.step must take \(state, action, key\), but too many positional arguments"),
+        (WithStart, r"in-graph environments count their actions from 0"),
+        (WithoutProperty, r"WithoutProperty.action_space is .*; it must be a gymnasium.Space. Put @property above it"),
+        (
+            lambda: SpaceAsField(gymnasium.spaces.Discrete(2)),
+            r"SpaceAsField.space = Discrete\(2\) is not a number or an array.* Make it a property",
+        ),
+    ],
+)
+def test_environments_of_the_wrong_form_are_explained(env, message):
+    with pytest.raises(rl.EnvError, match=message):
+        rl.VecEnv(env(), 2)
+
+
+def test_the_picture_must_be_of_an_environment_there_is(getkey):
+    env = rl.VecEnv(rl.envs.CartPole(), 2)
+    with pytest.raises(rl.ConfigError, match="one of the 2 environments"):
+        env.render(env.reset(getkey())[0], 2)

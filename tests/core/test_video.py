@@ -37,7 +37,7 @@ def test_no_frames_no_file(tmp_path):
     ("frames", "delay", "message"),
     [
         ([np.zeros((4, 4, 3), np.uint8), np.zeros((5, 4, 3), np.uint8)], 4, r"frames\[1\] is uint8 \(5, 4, 3\)"),
-        ([np.zeros((4, 4, 3), np.uint8)], 0, r"write_gif: delay = 0 must be a positive number"),
+        ([np.zeros((4, 4, 3), np.uint8)], 0, r"write_gif: delay = 0 must be a whole number of centiseconds from 1"),
     ],
 )
 def test_what_cannot_be_written_is_named(frames, delay, message, tmp_path):
@@ -100,3 +100,53 @@ def test_an_environment_without_pictures_is_named(getkey):
     env = gymnasium.make("CartPole-v1")
     with pytest.raises(rl.EnvError, match=r"has render_mode = None. Make it with render_mode='rgb_array'"):
         rl.record(env, rl.random_act(env.action_space), key=getkey())
+
+
+class OwnBuffer(Coloured):
+    """Draws every picture into one array, gives its observation as a list and masks by a method."""
+
+    observation_space = gymnasium.spaces.Box(-9, 9, (2,), np.float32)
+    buffer = np.zeros((8, 8, 3), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return [0.0, 5.0], {}
+
+    def step(self, action):
+        assert action == 4, "the other one is not allowed"
+        self.t += 1
+        return [float(self.t), 5.0], 0.0, self.t == 3, False, {}
+
+    def action_masks(self):
+        return [False, True]
+
+    def render(self):
+        self.buffer[:] = 40 * self.t
+        return self.buffer
+
+
+def test_record_sees_what_training_sees(getkey):
+    seen = []
+
+    def act(obs, carry=None, mask=None, *, key=None):
+        seen.append((obs.tolist(), mask.tolist()))
+        return 1, carry
+
+    frames = rl.record(OwnBuffer(), act, key=getkey())
+    assert seen == [([float(t), 5.0], [False, True]) for t in range(3)]
+    assert [int(frame[0, 0, 0]) for frame in frames] == [0, 40, 80, 120]
+
+
+def test_still_frames_keep_their_time_and_may_last(tmp_path):
+    black, white = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 255, np.uint8)
+    rl.write_gif(tmp_path / "a.gif", [black, black, black, white, black], 5)
+    assert frames_of(tmp_path / "a.gif")[1] == [150, 50, 50]
+    rl.write_gif(tmp_path / "b.gif", [black] * 17_000, 4)
+    with Image.open(tmp_path / "b.gif") as gif:
+        assert getattr(gif, "n_frames", 1) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.gif", "b.gif"]
+
+
+def test_an_act_of_the_wrong_form_is_named(getkey):
+    with pytest.raises(rl.EnvError, match=r"act returned int; act\(obs, carry, mask, \*, key\) must return \(action, carry\)"):
+        rl.record(rl.envs.CartPole(), lambda obs, carry=None, mask=None, *, key=None: 0, key=getkey())  # pyright: ignore

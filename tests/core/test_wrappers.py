@@ -55,8 +55,8 @@ def test_the_stats_of_the_last_episode_outlive_its_reset(outer, getkey):
     env = rl.VecEnv(outer(rl.EpisodeStats(rl.envs.CartPole())), 3)
     state, _ = env.reset(getkey())
     stats = lambda state: state.env if hasattr(state.env, "last_return") else state.env.env  # noqa: E731
-    assert np.isnan(stats(state).last_return).all()
-    running, last = np.zeros(3), np.full(3, np.nan)
+    assert (stats(state).last_length == 0).all()
+    running, last = np.zeros(3), np.zeros(3)
     for _ in range(40):
         state, step = env.step(state, jnp.ones(3, jnp.int32), getkey())
         running += step.reward
@@ -64,9 +64,18 @@ def test_the_stats_of_the_last_episode_outlive_its_reset(outer, getkey):
         last = np.where(ended, running, last)
         running = np.where(ended, 0.0, running)
         np.testing.assert_allclose(stats(state).last_return, last)
-        np.testing.assert_allclose(stats(state).last_length, np.nan_to_num(last))
+        np.testing.assert_allclose(stats(state).last_length, last)
         np.testing.assert_allclose(stats(state).episode_return, running)
-    assert not np.isnan(last).any()
+    assert (last > 0).all()
+
+
+def test_an_episode_ended_by_an_outer_wrapper_counts(getkey):
+    env = rl.VecEnv(rl.TimeLimit(rl.EpisodeStats(rl.envs.Pendulum()), 3), 2)
+    state, _ = env.reset(getkey())
+    for _ in range(7):
+        state, _ = env.step(state, jnp.zeros((2, 1)), getkey())
+    assert state.env.env.last_length.tolist() == [3, 3]
+    assert (state.env.env.last_return < 0).all()
 
 
 def test_a_time_limit_truncates_and_never_terminates(getkey):
@@ -116,6 +125,7 @@ def test_rescale_action_stretches_to_the_bounds(getkey):
         (lambda: rl.RewardClip(rl.envs.CartPole(), 0.0), r"RewardClip.limit = 0.0 must be a positive number"),
         (lambda: rl.TimeLimit(rl.envs.CartPole(), 0), r"TimeLimit.max_steps = 0 must be a positive integer"),
         (lambda: rl.FrameStack(rl.envs.CartPole(), 0), r"FrameStack.num_frames = 0 must be"),
+        (lambda: rl.FrameStack(rl.envs.CartPole(), True), r"FrameStack.num_frames = True must be"),
         (lambda: rl.ClipAction(rl.envs.CartPole()), r"ClipAction needs a Box action space; CartPole has Discrete\(2\)"),
         (lambda: rl.RescaleAction(rl.ClipAction(rl.envs.Pendulum())), r"bounded on both sides"),
         (lambda: rl.RescaleAction(rl.envs.Pendulum(), 1.0, -1.0), r"RescaleAction.low = 1.0 must be less than high = -1.0"),

@@ -16,7 +16,7 @@ class PrintLogger(AbstractLogger):
     """
 
     def __init__(self, every: int = 0, stream: Stream | None = None):
-        require(every >= 0, "PrintLogger.every", every, "zero (print every step) or a positive number of steps")
+        require(isinstance(every, int) and every >= 0, "PrintLogger.every", every, "zero (print every step) or a positive number of steps")
         self._every = every
         self._stream = stream
         self._printed: int | None = None  # the last step that was printed

@@ -11,7 +11,7 @@ from .wrapper import AbstractWrapper
 
 
 class ClipAction(AbstractWrapper):
-    """Accept any real action and move it to the nearest one the environment allows."""
+    """Accept any real action and move it to the nearest one the environment allows. The bounds are read once, when it is made."""
 
     env: AbstractEnv
     low: Float[np.ndarray | Array, "*A"]  # arrays rather than a space: they are needed inside jit

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, PRNGKeyArray, PyTree, Shaped
 
 from ..env import AbstractEnv, EnvState, Step
-from ..errors import EnvError, require
+from ..errors import EnvError, is_count, require
 from .wrapper import AbstractWrapper
 
 
@@ -26,7 +26,7 @@ class FrameStack(AbstractWrapper):
     num_frames: int = eqx.field(static=True)
 
     def __check_init__(self):
-        require(self.num_frames > 0, "FrameStack.num_frames", self.num_frames, "a positive integer")
+        require(is_count(self.num_frames), "FrameStack.num_frames", self.num_frames, "a positive integer")
         if not isinstance(self.env.observation_space, gymnasium.spaces.Box) or not self.env.observation_space.shape:
             raise EnvError(
                 f"FrameStack needs a Box observation with at least one axis; {type(self.env).__name__} has "

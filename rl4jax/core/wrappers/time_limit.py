@@ -1,11 +1,12 @@
 """Stop watching after a number of steps."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, PyTree
 
 from ..env import AbstractEnv, EnvState, Step
-from ..errors import require
+from ..errors import is_count, require
 from .wrapper import AbstractWrapper
 
 
@@ -21,8 +22,8 @@ class TimeLimit(AbstractWrapper):
     max_steps: int
 
     def __check_init__(self):
-        if isinstance(self.max_steps, int):
-            require(self.max_steps > 0, "TimeLimit.max_steps", self.max_steps, "a positive integer")
+        if not isinstance(self.max_steps, jax.Array):  # which may be traced
+            require(is_count(self.max_steps), "TimeLimit.max_steps", self.max_steps, "a positive integer")
 
     def inner(self, state: TimeLimitState) -> EnvState:
         return state.env

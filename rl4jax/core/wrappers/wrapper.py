@@ -5,6 +5,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, PRNGKeyArray, PyTree, UInt8
 
+from ..contract import check_is_env
 from ..env import AbstractEnv, EnvState, Step
 
 
@@ -12,6 +13,9 @@ class AbstractWrapper(AbstractEnv):
     """An environment around another. A wrapper with a state of its own keeps the inner one in a field `env` and overrides `inner`."""
 
     env: AbstractEnv
+
+    def __check_init__(self):
+        check_is_env(self.env)
 
     def inner(self, state: EnvState) -> EnvState:
         """The state of the environment inside."""
