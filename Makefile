@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 help:
 	@echo "make test      build .venv and run the tests"
-	@echo "make demo      play every built-in environment and write GIFs"
+	@echo "make demo      play the built-in environments and write GIFs"
 	@echo "make test-all  the tests and the long runs"
 	@echo "make lint      format, lint, types, import layers"
 	@echo "make docs      the book, into site/"
@@ -21,6 +21,7 @@ setup: .venv/.dev
 
 # Stamps: a second call installs nothing.
 .venv/.dev: requirements/dev.txt pyproject.toml | .venv/bin/python
+	@echo "Installing pinned packages into .venv: a minute or two, once."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -55,4 +56,4 @@ demo: .venv/.dev
 	$(BIN)/python examples/random_agent.py
 
 clean:
-	rm -rf .venv .jax_cache site bench-results
+	rm -rf .venv .jax_cache site bench-results runs

@@ -1,6 +1,6 @@
-"""The smallest whole program: a random agent in many environments, its returns in a log, and one episode as a GIF.
+"""The smallest whole program: a random agent in many environments, its returns in a log, and one episode of each as a GIF.
 
-python examples/random_agent.py [ENV ...]         # all built-in environments unless named
+python examples/random_agent.py [ENV ...]         # all built-in environments but the probes, unless named
 """
 
 import pathlib
@@ -18,34 +18,31 @@ NUM_ENVS, NUM_STEPS = 64, 1000
 
 @jax.jit
 def play(env: rl.VecEnv, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The mean return of the episodes that ended, and how many did."""
+    """The mean return of the episodes that ended, and how many did. `env` is a VecEnv around EpisodeStats."""
     reset_key, run_key = jax.random.split(key)
     state, _ = env.reset(reset_key)
 
-    def one(carry, key):
-        state, running, total, episodes = carry
+    def one(state, key):
         action_key, step_key = jax.random.split(key)
         keys = jax.random.split(action_key, NUM_ENVS)
         action = jax.vmap(lambda k, m: rl.random_action(env.single_action_space, k, m))(keys, env.action_mask(state))
         state, step = env.step(state, action, step_key)
-        running = running + step.reward
         ended = step.terminated | step.truncated
-        total, episodes = total + jnp.where(ended, running, 0.0).sum(), episodes + ended.sum()
-        return (state, jnp.where(ended, 0.0, running), total, episodes), None
+        return state, (jnp.where(ended, state.env.last_return, 0.0), ended)
 
-    start = (state, jnp.zeros(NUM_ENVS), jnp.zeros(()), jnp.zeros((), jnp.int32))
-    (_, _, total, episodes), _ = jax.lax.scan(one, start, jax.random.split(run_key, NUM_STEPS))
-    return total / episodes, episodes
+    _, (returns, ended) = jax.lax.scan(one, state, jax.random.split(run_key, NUM_STEPS))
+    return returns.sum() / ended.sum(), ended.sum()
 
 
 def main(names: list[str], folder: pathlib.Path = pathlib.Path("runs/random")) -> None:
+    (folder / "log.jsonl").unlink(missing_ok=True)  # JsonLogger appends: a new run, a new log
     with rl.CompositeLogger([rl.PrintLogger(), rl.JsonLogger(folder / "log.jsonl")]) as logger:
         for name in names:
-            env = rl.VecEnv(rl.make(name), NUM_ENVS)
+            env = rl.VecEnv(rl.EpisodeStats(rl.make(name)), NUM_ENVS)
             mean_return, episodes = play(env, jax.random.key(0))
             logger.log_metrics({f"{name}/mean_return": mean_return, f"{name}/episodes": episodes}, step=NUM_ENVS * NUM_STEPS)
-            frames = rl.record(env, rl.random_act(env.single_action_space), key=jax.random.key(1), max_steps=200)
-            rl.write_gif(folder / f"{name}.gif", frames)
+            frames = rl.record(env, rl.random_act(env.single_action_space), key=jax.random.key(2), max_steps=200)
+            rl.write_gif(folder / f"{name}.gif", frames, delay=4 if len(frames) > 60 else 25)
     print(f"Look at {folder}: log.jsonl and one GIF per environment.")
 
 

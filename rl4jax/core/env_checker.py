@@ -45,9 +45,8 @@ def _play(env: VecEnv, key: PRNGKeyArray, num_steps: int) -> tuple:
         action_keys = jax.random.split(action_key, env.num_envs)
         action = jax.vmap(lambda k, m: random_action(env.single_action_space, k, m))(action_keys, mask)
         own_key = jax.random.split(jax.random.clone(step_key), env.num_envs)[0]  # what VecEnv.step gives to the first one
-        acted_on = jax.tree.map(lambda x: jax.random.clone(x) if is_key(x) else x, state.env)  # to be stepped once more
         next_state, step = env.step(state, action, step_key)
-        return next_state, (acted_on, mask, action, own_key, step)
+        return next_state, (state.env, mask, action, own_key, step)
 
     reset_key, play_key = jax.random.split(key)
     state, obs = env.reset(reset_key)

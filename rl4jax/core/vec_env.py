@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, UInt8
 
-from .contract import check_action, check_contract, check_key, is_key
+from .contract import check_action, check_contract, check_key
 from .env import AbstractEnv, EnvState
 from .errors import is_count, require
 from .spaces import StaticSpace
@@ -49,7 +49,8 @@ class VecEnv(eqx.Module):
 
     One key serves all copies; actions, observations and rewards start with the axis of the environments.
 
-    >>> env = VecEnv(rl4jax.make("CartPole"), num_envs=4)
+    >>> import rl4jax as rl
+    >>> env = rl.VecEnv(rl.make("CartPole"), num_envs=4)
     >>> state, obs = env.reset(jax.random.key(0))
     >>> state, step = env.step(state, jnp.array([0, 1, 0, 1]), jax.random.key(1))
     >>> obs.shape, step.reward
@@ -134,9 +135,4 @@ class VecEnv(eqx.Module):
 
 def _where(mask: Bool[Array, " B"], yes: PyTree, no: PyTree) -> PyTree:
     """Choose per environment, leaf by leaf, whatever axes follow B."""
-
-    def choose(y, n):
-        y = jax.random.clone(y) if is_key(y) else y  # a key in a start stays there too, marked as used
-        return jnp.where(mask.reshape(mask.shape + (1,) * (y.ndim - 1)), y, n)
-
-    return jax.tree.map(choose, yes, no)
+    return jax.tree.map(lambda y, n: jnp.where(mask.reshape(mask.shape + (1,) * (y.ndim - 1)), y, n), yes, no)
