@@ -37,16 +37,18 @@ def in_graph(num_envs: int, num_steps: int) -> Callable[[], int]:
     env = rl.VecEnv(rl.envs.CartPole(), num_envs)
 
     @jax.jit
-    def rollout(env: rl.VecEnv, state: rl.VecState, key: jax.Array) -> tuple[rl.VecState, jax.Array]:
+    def rollout(env: rl.VecEnv, state: rl.VecState, key: jax.Array) -> tuple[rl.VecState, list[jax.Array]]:
         action_key, step_key = jax.random.split(key)
         actions = jax.random.randint(action_key, (num_steps, num_envs), 0, 2)
 
-        def one(state: rl.VecState, now: tuple[jax.Array, jax.Array]):
+        def one(carry, now):
+            state, sums = carry
             state, step = env.step(state, *now)
-            return state, (step.obs.sum(), step.reward.sum(), step.terminated.sum(), step.truncated.sum())  # nothing is optimised away
+            seen = (step.obs, step.reward, step.terminated, step.truncated)  # all of it is used: nothing is optimised away
+            return (state, [total + x for total, x in zip(sums, seen, strict=True)]), None
 
-        state, sums = jax.lax.scan(one, state, (actions, jax.random.split(step_key, num_steps)))
-        return state, jnp.stack(jax.tree.map(jnp.sum, sums))
+        sums = [jnp.zeros((num_envs, 4)), jnp.zeros(num_envs), jnp.zeros(num_envs), jnp.zeros(num_envs)]
+        return jax.lax.scan(one, (state, sums), (actions, jax.random.split(step_key, num_steps)))[0]
 
     key = jax.random.key(0)
     state, _ = env.reset(key)

@@ -109,8 +109,9 @@ class GymVecEnv:
             fresh = self._shown(fresh)
             mask = self._masks.merge(mask, self._masks.read(fresh, info), where=ended)
             obs = _with_rows(obs, ended, jax.tree.map(lambda x: x[ended], fresh))
-        self._check_finite(obs)
         self._check_finite(final_obs, reward)
+        if obs is not final_obs:
+            self._check_finite(obs)
 
         valid = ~np.asarray(state.dead)
         state = self._state(mask, ended if self._mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended))
