@@ -3,6 +3,7 @@
 python scripts/deadlock_check.py [NUMBER, default 50]
 """
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -15,10 +16,11 @@ LIMIT = 180  # seconds; a run takes some 15
 
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}  # importing rl4jax must set it
     for i in range(1, count + 1):
         start = time.monotonic()
         # faulthandler in the child prints every thread's stack when it gets SIGABRT.
-        process = subprocess.Popen([sys.executable, "-X", "faulthandler", PROGRAM], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-X", "faulthandler", PROGRAM], stdout=subprocess.PIPE, text=True, env=environment)
         try:
             out, _ = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:

@@ -60,3 +60,11 @@ def has_own_docstring(value) -> bool:
 def test_the_reference_names_nothing_that_is_not_public():
     listed = re.findall(r"^::: (\S+)$", (DOCS / "reference.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(PUBLIC)
+
+
+def test_the_files_that_the_architecture_names_exist():
+    section = (DOCS / "architecture.md").read_text().split("## Inside `core`")[1].split("## ")[0]
+    named = set(re.findall(r"`(\w+\.py|\w+/)`", section))
+    core = ROOT / "rl4jax" / "core"
+    there = {path.name + "/" * path.is_dir() for path in core.iterdir() if not path.name.startswith("__")}
+    assert named == there

@@ -38,6 +38,8 @@ def check_contract(env: AbstractEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
     _scalar(step.terminated, "bool", f"{name}.step: Step.terminated")
     _scalar(step.truncated, "bool", f"{name}.step: Step.truncated")
 
+    carried = _trace(env, "carry_over", (state, state), "(last, start)")
+    _same(carried, state, f"{name}.carry_over returned a state of", "reset returned")
     mask = _trace(env, "action_mask", (state,), "(state)")
     if mask is not None:
         if head_sizes(action_space) is None:

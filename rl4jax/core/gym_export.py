@@ -51,7 +51,7 @@ class GymnasiumEnv(gymnasium.Env):
         """As the compiled step wants it. Like Gymnasium's own, continuous actions may have any float dtype and leave their bounds."""
         if isinstance(self.action_space, gymnasium.spaces.Box):
             given = np.asarray(action)
-            if given.shape == self.action_space.shape and given.dtype.kind in "fiu":
+            if given.shape == self.action_space.shape and given.dtype.kind in "fiu" and np.isfinite(given).all():
                 return given.astype(self.action_space.dtype)
         elif self.action_space.contains(action):
             return jax.tree.map(np.asarray, action)

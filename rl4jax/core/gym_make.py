@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from .env import AbstractEnv
@@ -19,7 +20,8 @@ def make_vector_env(
         if env_kwargs or asynchronous or num_envs not in (None, env.num_envs):
             raise EnvError(f"GymVecEnv: {env} is a ready vector environment of {env.num_envs}; give it no further arguments.")
         if isinstance(env.unwrapped, SyncVectorEnv):
-            env.unwrapped.envs = [one if isinstance(one, KeepLastObs) else KeepLastObs(one) for one in env.unwrapped.envs]
+            ready = env.unwrapped.envs
+            env.unwrapped.envs = [one if isinstance(one, CheckedEnv) else CheckedEnv(one, i) for i, one in enumerate(ready)]
         return env
     if isinstance(env, AbstractEnv) or (isinstance(env, type) and issubclass(env, AbstractEnv)):
         raise EnvError("GymVecEnv: env is one of rl4jax's own environments, which run in-graph. Use rl.VecEnv(env, num_envs=4).")
@@ -31,7 +33,7 @@ def make_vector_env(
         raise EnvError(f"GymVecEnv: env = {env!r} must be a Gymnasium id, a function that makes a gymnasium.Env, or a VectorEnv.")
     require(is_count(num_envs), "GymVecEnv.num_envs", num_envs, "a positive integer", "Use GymVecEnv(env, num_envs=8).")
     make = functools.partial(gymnasium.make, env, **env_kwargs) if isinstance(env, str) else functools.partial(env, **env_kwargs)
-    makers = [functools.partial(_make_one, make)] * int(num_envs or 0)
+    makers = [functools.partial(_make_one, make, i) for i in range(int(num_envs or 0))]
     if asynchronous:
         # Forking a process in which JAX has threads can deadlock: spawn.
         try:
@@ -44,19 +46,37 @@ def make_vector_env(
     return SyncVectorEnv(makers, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-class KeepLastObs(gymnasium.Wrapper):
-    """Hand out the last observation of an episode as a copy.
+class CheckedEnv(gymnasium.Wrapper):
+    """One environment that is known by its number, whose steps are checked and whose last observations are safe.
 
-    In SAME_STEP mode the environment is reset before the caller sees it, and many environments write into one array for ever.
+    In SAME_STEP mode the environment is reset before the caller sees how the episode ended, and many environments write into
+    one array for ever: so the last observation is handed out as a copy.
     """
 
+    def __init__(self, env: gymnasium.Env, index: int):
+        super().__init__(env)
+        self._name = f"environment {index}, {env}"
+        self._box = env.observation_space if isinstance(env.observation_space, gymnasium.spaces.Box) else None
+
     def step(self, action: Any) -> tuple:
-        obs, reward, terminated, truncated, info = self.env.step(action)
+        result = self.env.step(action)
+        if not isinstance(result, tuple) or len(result) != 5:
+            got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+            raise EnvError(f"{self._name}: step returned {got}; it must return (obs, reward, terminated, truncated, info).")
+        obs, reward, terminated, truncated, info = result
+        if self._box is not None and isinstance(obs, np.ndarray) and (obs.shape != self._box.shape or obs.dtype.kind not in "biuf"):
+            raise EnvError(f"{self._name}: step returned an observation {obs.dtype}{list(obs.shape)}; its space is {self._box}.")
+        if not isinstance(terminated, bool | np.bool_) or not isinstance(truncated, bool | np.bool_):
+            raise EnvError(
+                f"{self._name}: step returned terminated = {terminated!r} and truncated = {truncated!r}; each must be True or False."
+            )
+        if not isinstance(reward, int | float | np.generic | np.ndarray) or np.shape(reward) != ():
+            raise EnvError(f"{self._name}: step returned reward = {reward!r}; it must be one number.")
         return copy.deepcopy(obs) if terminated or truncated else obs, reward, terminated, truncated, info
 
 
-def _make_one(make: Callable[[], gymnasium.Env]) -> gymnasium.Env:
-    return KeepLastObs(make())
+def _make_one(make: Callable[[], gymnasium.Env], index: int) -> gymnasium.Env:
+    return CheckedEnv(make(), index)
 
 
 def autoreset_mode(envs: VectorEnv) -> AutoresetMode:

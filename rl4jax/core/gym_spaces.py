@@ -78,11 +78,13 @@ def batch_of(space: gymnasium.Space, elements: list) -> PyTree:
 
 def own_action(space: Any, shown: Any, action: PyTree, num_envs: int, name: str = "action") -> PyTree:
     """A batch of actions of the shown space as the environment's own space wants it, checked."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        _require_parts(space, action, name)
     if isinstance(space, spaces.Dict):
         return {k: own_action(space[k], shown[k], action[k], num_envs, f"{name}[{k!r}]") for k in space}
     if isinstance(space, spaces.Tuple):
         return tuple(own_action(space[i], shown[i], action[i], num_envs, f"{name}[{i}]") for i in range(len(space)))
-    action = np.asarray(action)
+    action = _as_array(action, shown, name)
     if (action.dtype.kind == "f") != (shown.dtype.kind == "f") or action.dtype.kind not in "fiu":
         raise EnvError(f"{name} has dtype {action.dtype}; {shown} needs {shown.dtype}. Use action.astype(np.{shown.dtype}).")
     if action.shape != (num_envs, *shown.shape):
@@ -92,7 +94,8 @@ def own_action(space: Any, shown: Any, action: PyTree, num_envs: int, name: str 
         )
     if isinstance(space, spaces.Box):
         inside = np.clip(action, shown.low, shown.high)
-        # Forgive what 64-bit bounds lose as 32-bit ones. False for NaN too.
+        # Forgive what 64-bit bounds lose as 32-bit ones.
+        _require(np.isfinite(action), action, shown, name, "It is not finite: look at what the policy computes.")
         _require((np.abs(action - inside) <= 1e-6 * np.maximum(1.0, np.abs(inside))), action, shown, name, "Clip it: rl.clip_action.")
         return np.clip(inside.astype(space.dtype), space.low, space.high)
     size = shown.n if isinstance(shown, spaces.Discrete) else shown.nvec
@@ -105,3 +108,23 @@ def _require(good: np.ndarray, action: np.ndarray, space: gymnasium.Space, name:
     if not good.all():
         i = int(np.argwhere(~good)[0][0])
         raise EnvError(f"{name}[{i}] = {action[i]} is not in {space}. {fix}")
+
+
+def _require_parts(space: Any, action: PyTree, name: str) -> None:
+    """Raise unless the action is a dict or tuple with just the parts of its space."""
+    if isinstance(space, spaces.Dict) and not (isinstance(action, dict) and set(action) == set(space)):
+        got = f"a dict of {sorted(action)}" if isinstance(action, dict) else f"a {type(action).__name__}"
+        raise EnvError(f"{name} is {got}; it must be a dict of {sorted(space)}, a batch for each.")
+    if isinstance(space, spaces.Tuple) and not (isinstance(action, tuple | list) and len(action) == len(space)):
+        got = f"{type(action).__name__} of {len(action)}" if isinstance(action, tuple | list) else f"a {type(action).__name__}"
+        raise EnvError(f"{name} is {got}; it must be a tuple of {len(space)}, a batch for each part.")
+
+
+def _as_array(action: Any, space: gymnasium.Space, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(action)
+    except ValueError as error:
+        raise EnvError(f"{name} = {action!r} is not an array: {error}") from error
+    if array.dtype.kind not in "biufc":
+        raise EnvError(f"{name} = {action!r} is not an array of numbers. Give one action of {space} per environment.")
+    return array

@@ -97,7 +97,9 @@ class GymVecEnv:
         obs, reward, terminated, truncated, info = self._host_call(self.envs.step, action)
         self._step += 1
         self._check_step(reward, terminated, truncated)
-        reward, terminated, truncated = np.array(reward, np.float32), np.array(terminated), np.array(truncated)
+        with np.errstate(over="ignore"):  # found, and named, below
+            reward = np.array(reward, np.float32)
+        terminated, truncated = np.array(terminated), np.array(truncated)
 
         ended = terminated | truncated
         obs = final_obs = self._shown(obs)

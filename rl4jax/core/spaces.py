@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from .errors import EnvError, ShapeError
@@ -109,6 +110,8 @@ def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | 
         raise ShapeError(
             f"random_action: mask has shape {jnp.shape(mask)}; for {space} it must be ({sum(sizes)},). For many environments use jax.vmap."
         )
+    if mask is not None and not isinstance(mask, Tracer) and not mask_allows(space, mask):
+        raise EnvError(f"random_action: mask = {mask} allows nothing; leave each head of {space} at least one choice.")
     allowed = jnp.ones(sum(sizes), bool) if mask is None else mask
     heads = jnp.split(jnp.where(allowed, 0.0, -jnp.inf), np.cumsum(sizes)[:-1])
     keys = jax.random.split(key, len(sizes))

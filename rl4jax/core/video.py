@@ -54,7 +54,8 @@ def record(
     inner = env.env if isinstance(env, VecEnv) else env
     shell = to_gymnasium(inner, render_mode="rgb_array") if isinstance(inner, AbstractEnv) else inner
     if not isinstance(shell, gymnasium.Env):
-        raise EnvError(f"record: env is a {type(env).__name__}; give an AbstractEnv, a VecEnv or a gymnasium.Env.")
+        hint = " Make one environment of the same kind: gymnasium.make(id, render_mode='rgb_array')." if isinstance(env, GymVecEnv) else ""
+        raise EnvError(f"record: env is a {type(env).__name__}; give an AbstractEnv, a VecEnv or a gymnasium.Env.{hint}")
     if shell.render_mode != "rgb_array":
         raise EnvError(f"record: {env} has render_mode = {shell.render_mode!r}. Make it with render_mode='rgb_array'.")
 

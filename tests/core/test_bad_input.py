@@ -33,6 +33,8 @@ CASES = {
     "rl.random_act(rl.envs.CartPole())": "random_act: action_space is a CartPole; give the environment's action_space.",
     "rl.write_gif('x.mp4', [np.zeros((4, 4, 3), np.uint8)])": "ConfigError: write_gif: path = 'x.mp4' must be a path ending in .gif.",
     "rl.PrintLogger('a')": "ConfigError: PrintLogger.every = 'a' must be zero",
+    "rl.record(rl.GymVecEnv('CartPole-v1', 1), None, key=jax.random.key(0))": "Make one environment of the same kind: gymnasium.make(id,",
+    "rl.random_action(gymnasium.spaces.Discrete(3), jax.random.key(0), np.zeros(3, bool))": "allows nothing; leave each head of Discrete(3)",
     "rl.check_env(3)": "TypeError: env is a int; it must be an rl4jax AbstractEnv.",
     "rl.record(3, None, key=jax.random.key(0))": "EnvError: record: env is a int; give an AbstractEnv, a VecEnv or a gymnasium.Env.",
     "rl.write_gif('/dev/null/x.gif', [np.zeros((4, 4))], 4)": "ShapeError: write_gif: frames[0] is float64 (4, 4); all must be uint8 [H, W, 3]",

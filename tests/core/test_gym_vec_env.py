@@ -277,12 +277,62 @@ def test_wrong_actions_are_named(action, message):
     env.step(state, np.zeros(2, np.int32))  # and nothing was stepped
 
 
-@pytest.mark.parametrize("action", [[[3.0]], [[np.nan]], [[-np.inf]]])
-def test_continuous_actions_outside_their_box_are_named(action):
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (np.float32([[3.0]]), r"action\[0\] = \[3.\] is not in Box.*rl.clip_action"),
+        (np.float32([[np.nan]]), r"action\[0\] = \[nan\] is not in Box.* It is not finite"),
+        (np.float32([[-np.inf]]), r"action\[0\] = \[-inf\] is not in Box.* It is not finite"),
+        (None, r"action = None is not an array of numbers"),
+        ([[1.0], [1.0, 2.0]], r"is not an array"),
+    ],
+)
+def test_continuous_actions_outside_their_box_are_named(action, message):
     env = rl.GymVecEnv("Pendulum-v1", 1)
     state, _ = env.reset(jax.random.key(0))
-    with pytest.raises(rl.EnvError, match=r"action\[0\] = .* is not in Box.*rl.clip_action"):
-        env.step(state, np.float32(action))
+    with pytest.raises(rl.EnvError, match=message):
+        env.step(state, action)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ({"kind": np.zeros(1, int)}, r"action is a dict of \['kind'\]; it must be a dict of \['kind', 'where'\]"),
+        (np.zeros(1, int), r"action is a ndarray; it must be a dict of \['kind', 'where'\]"),
+        ({"kind": np.zeros(1, int), "where": np.zeros((1, 3))}, r"action\['where'\] has shape \(1, 3\); it must be \(1, 2\)"),
+    ],
+)
+def test_actions_of_the_wrong_structure_are_named(action, message):
+    env = rl.GymVecEnv(lambda: AnySpace(gymnasium.spaces.Discrete(1), ACTION_SPACES["dict"][0]), 1)
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(rl.EnvError, match=message):
+        env.step(state, action)
+
+
+class WrongStep(AnySpace):
+    def __init__(self, **changes):
+        super().__init__(gymnasium.spaces.Box(-1, 1, (2,)))
+        self.changes = changes
+
+    def step(self, action):
+        out = dict(zip(("obs", "reward", "terminated", "truncated", "info"), super().step(action), strict=True))
+        return tuple(out.values())[:4] if "drop" in self.changes else tuple((out | self.changes).values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"drop": True}, r"environment 0, .*: step returned 4 values; it must return \(obs, reward, terminated"),
+        ({"obs": np.zeros(3, np.float32)}, r"step returned an observation float32\[3\]; its space is Box"),
+        ({"terminated": 2}, r"step returned terminated = 2"),
+        ({"reward": "x"}, r"step returned reward = 'x'; it must be one number"),
+    ],
+)
+def test_a_step_that_returns_wrong_things_is_named(changes, message):
+    env = rl.GymVecEnv(lambda: WrongStep(**changes), 1)
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(rl.EnvError, match=message):
+        env.step(state, np.zeros(1, int))
 
 
 class Faulty(gymnasium.Env):
@@ -485,7 +535,6 @@ def test_numbers_that_do_not_fit_32_bits_are_named():
         env.reset(jax.random.key(0))
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_reward_too_large_for_float32_is_not_finite():
     env = rl.GymVecEnv(FaultyVector(reward=np.array([0.0, 1e300])))
     state, _ = env.reset(jax.random.key(0))
