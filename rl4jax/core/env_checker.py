@@ -7,10 +7,10 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from .contract import check_contract, is_key
+from .contract import is_key
 from .env import AbstractEnv
 from .errors import EnvError, is_count, require
-from .spaces import mask_allows, random_action
+from .spaces import as_gymnasium, mask_allows, random_action
 from .vec_env import VecEnv, VecState, VecStep
 
 
@@ -23,9 +23,8 @@ def check_env(env: AbstractEnv, *, key: PRNGKeyArray | None = None, num_steps: i
     """
     require(is_count(num_steps), "check_env: num_steps", num_steps, "a positive integer")
     name = type(env).__name__
-    check_contract(env)
     key = jax.random.key(0) if key is None else key
-    vec_env = VecEnv(env, 4)
+    vec_env = VecEnv(env, 4)  # checks what can be known without running
 
     first_obs, played = jax.jit(_play, static_argnums=2)(vec_env, key, num_steps)
     states, masks, actions, keys, steps = played
@@ -60,17 +59,17 @@ def _check_values(env: AbstractEnv, name: str, first_obs: PyTree, masks: PyTree,
     if masks is not None and not mask_allows(env.action_space, masks).all():
         t, b = np.argwhere(~mask_allows(env.action_space, masks))[0]
         raise EnvError(f"{name}: action_mask at step {t} is {masks[t, b]}, which allows nothing; leave each head at least one choice.")
+    space = env.observation_space
     num_steps, num_envs = steps.reward.shape
     for b in range(num_envs):
-        _check_contains(env, _at(first_obs, b), f"{name}: the first observation")
+        _check_contains(space, _at(first_obs, b), f"{name}: the first observation")
         for t in range(num_steps):
-            _check_contains(env, _at(steps.obs, t, b), f"{name}: the observation at step {t}")
-            _check_contains(env, _at(steps.final_obs, t, b), f"{name}: the observation at step {t}")
+            _check_contains(space, _at(steps.obs, t, b), f"{name}: the observation at step {t}")
+            _check_contains(space, _at(steps.final_obs, t, b), f"{name}: the observation at step {t}")
 
 
-def _check_contains(env: AbstractEnv, obs: PyTree, what: str) -> None:
-    space = env.observation_space
-    if not space.contains(_as_gymnasium(space, obs)):
+def _check_contains(space: gymnasium.Space, obs: PyTree, what: str) -> None:
+    if not space.contains(as_gymnasium(space, obs)):
         raise EnvError(f"{what}, {obs}, is not in observation_space {space}. Widen the space or clip.")
 
 
@@ -119,13 +118,3 @@ def _require_equal(got: PyTree, wanted: PyTree, message: str) -> None:
             a, b = jax.random.key_data(a), jax.random.key_data(b)
         if not np.allclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True):
             raise EnvError(message)
-
-
-def _as_gymnasium(space: gymnasium.Space, x: PyTree) -> PyTree:
-    """The element as `space.contains` wants it: Discrete parts as NumPy integers, arrays in the space's own dtype."""
-    if isinstance(space, gymnasium.spaces.Dict):
-        return {name: _as_gymnasium(part, x[name]) for name, part in space.items()}
-    if isinstance(space, gymnasium.spaces.Tuple):
-        return tuple(_as_gymnasium(part, part_x) for part, part_x in zip(space, x, strict=True))
-    array = np.asarray(x).astype(space.dtype)
-    return array[()] if isinstance(space, gymnasium.spaces.Discrete) else array

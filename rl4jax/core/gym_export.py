@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 
 from .contract import check_contract
 from .env import AbstractEnv
+from .spaces import as_gymnasium
 
 
 def to_gymnasium(env: AbstractEnv, render_mode: str | None = None) -> gymnasium.Env:
@@ -31,10 +32,9 @@ class GymnasiumEnv(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[PyTree, dict[str, Any]]:
         super().reset(seed=seed)
         # Without a seed the episodes go on from the last one, as Gymnasium wants it.
-        self._key = jax.random.key(self.np_random.integers(2**31))
-        self._key, reset_key = jax.random.split(self._key)
+        self._key, reset_key = jax.random.split(jax.random.key(self.np_random.integers(2**31)))
         self._state, obs, mask = jax.device_get(_reset(self.env, reset_key))
-        return self._own(obs), _info(mask)
+        return as_gymnasium(self.observation_space, obs), _info(mask)
 
     def step(self, action: Any) -> tuple[PyTree, float, bool, bool, dict[str, Any]]:
         if self._state is None:
@@ -42,7 +42,8 @@ class GymnasiumEnv(gymnasium.Env):
         action = self._checked(action)
         self._key, step_key = jax.random.split(self._key)
         self._state, step, mask = jax.device_get(_step(self.env, self._state, action, step_key))
-        return self._own(step.obs), float(step.reward), bool(step.terminated), bool(step.truncated), _info(mask)
+        obs = as_gymnasium(self.observation_space, step.obs)
+        return obs, float(step.reward), bool(step.terminated), bool(step.truncated), _info(mask)
 
     def render(self) -> Any:
         return self.env.render(self._state) if self.render_mode == "rgb_array" else None
@@ -56,9 +57,6 @@ class GymnasiumEnv(gymnasium.Env):
         elif self.action_space.contains(action):
             return jax.tree.map(np.asarray, action)
         raise ValueError(f"action = {action!r} ({type(action).__name__}) is not in action_space {self.action_space}.")
-
-    def _own(self, obs: PyTree) -> PyTree:
-        return _writable(self.observation_space, obs)
 
 
 @jax.jit
@@ -75,12 +73,3 @@ def _step(env: AbstractEnv, state: Any, action: PyTree, key: Any) -> tuple:
 
 def _info(mask: np.ndarray | None) -> dict[str, Any]:
     return {} if mask is None else {"action_mask": mask.astype(np.int8)}
-
-
-def _writable(space: gymnasium.Space, obs: PyTree) -> PyTree:
-    """The observation in the space's own dtypes, as memory the caller may change."""
-    if isinstance(space, gymnasium.spaces.Dict):
-        return {name: _writable(part, obs[name]) for name, part in space.items()}
-    if isinstance(space, gymnasium.spaces.Tuple):
-        return tuple(_writable(part, part_obs) for part, part_obs in zip(space, obs, strict=True))
-    return np.array(obs, dtype=space.dtype)[()] if isinstance(space, gymnasium.spaces.Discrete) else np.array(obs, dtype=space.dtype)

@@ -44,13 +44,21 @@ def struct_of(space: gymnasium.Space) -> PyTree[jax.ShapeDtypeStruct]:
         return {name: struct_of(part) for name, part in space.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(struct_of(part) for part in space)
-    if isinstance(space, spaces.Discrete):
-        return jax.ShapeDtypeStruct((), np.dtype(np.int32))
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return jax.ShapeDtypeStruct(space.shape, np.dtype(np.int32))
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return jax.ShapeDtypeStruct(space.shape, jax_dtype(space.dtype))
-    if isinstance(space, spaces.MultiDiscrete):
-        return jax.ShapeDtypeStruct(space.shape, np.dtype(np.int32))
     raise EnvError(f"{space} is a space rl4jax does not know. Use Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple.")
+
+
+def as_gymnasium(space: gymnasium.Space, x: PyTree) -> PyTree:
+    """An element as Gymnasium has it: arrays in the space's own dtype that the caller may change, Discrete parts as NumPy integers."""
+    if isinstance(space, spaces.Dict):
+        return {name: as_gymnasium(part, x[name]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(as_gymnasium(part, part_x) for part, part_x in zip(space, x, strict=True))
+    array = np.array(x, dtype=space.dtype)
+    return array[()] if isinstance(space, spaces.Discrete) else array
 
 
 def flatten(space: gymnasium.Space, x: PyTree) -> Float[Array, " D"]:
