@@ -1,4 +1,6 @@
-from . import envs as envs
+from . import collect as collect, envs as envs, nn as nn
+from .algo import ppo as ppo
+from .collect import Evaluation as Evaluation, Rollout as Rollout, evaluate as evaluate
 from .core import (
     AbstractEnv as AbstractEnv,
     AbstractLogger as AbstractLogger,
@@ -15,6 +17,7 @@ from .core import (
     GymState as GymState,
     GymVecEnv as GymVecEnv,
     JsonLogger as JsonLogger,
+    Linear as Linear,
     Logger as Logger,
     NoopLogger as NoopLogger,
     PrintLogger as PrintLogger,

@@ -21,6 +21,7 @@ from .log import (
 )
 from .running_stats import RunningStats as RunningStats
 from .runtime import setup as setup
+from .schedule import Linear as Linear
 from .spaces import clip_action as clip_action, flatten as flatten, random_action as random_action
 from .vec_env import VecEnv as VecEnv, VecState as VecState, VecStep as VecStep
 from .video import Act as Act, random_act as random_act, record as record, write_gif as write_gif

@@ -98,9 +98,15 @@ def mask_allows(space: gymnasium.Space, mask: Bool[Any, "*B A"]) -> Bool[Any, "*
     return np.logical_and.reduce(allowed) if isinstance(mask, np.ndarray) else jnp.stack(allowed).all(0)
 
 
-def clip_action(space: gymnasium.Space, action: Array) -> Array:
+def clip_action(space: gymnasium.Space, action: PyTree) -> PyTree:
     """A continuous action moved to the nearest one inside its Box; other actions as they are."""
-    return jnp.clip(action, space.low, space.high) if isinstance(space, spaces.Box) else action
+    if isinstance(space, spaces.Dict):
+        return {name: clip_action(part, action[name]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(clip_action(part, part_action) for part, part_action in zip(space, action, strict=True))
+    if not isinstance(space, spaces.Box):
+        return action
+    return np.clip(action, space.low, space.high) if isinstance(action, np.ndarray) else jnp.clip(action, space.low, space.high)
 
 
 def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | np.ndarray, " A"] | None = None) -> Array:

@@ -13,9 +13,9 @@ from gymnasium import spaces
 from jaxtyping import Array, ArrayLike, Float, Int32, PRNGKeyArray, UInt8
 
 from rl4jax.core.env import AbstractEnv, Step
+from rl4jax.core.number import Number
 
 from . import draw
-from .number import Number
 
 
 class MountainCarState(eqx.Module):

@@ -10,9 +10,9 @@ from gymnasium import spaces
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, UInt8
 
 from rl4jax.core.env import AbstractEnv, Step
+from rl4jax.core.number import Number
 
 from .mountain_car import MountainCarState, draw_hill, roll
-from .number import Number
 
 
 class MountainCarContinuous(AbstractEnv):

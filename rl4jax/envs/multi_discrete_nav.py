@@ -9,9 +9,9 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int32, PRNGKeyArray, UInt8
 
 from rl4jax.core.env import AbstractEnv, Step
 from rl4jax.core.errors import require
+from rl4jax.core.number import Number
 
 from . import draw
-from .number import Number
 
 
 class MultiDiscreteNavState(eqx.Module):

@@ -19,9 +19,9 @@ from gymnasium import spaces
 from jaxtyping import Array, ArrayLike, Bool, Float, Int32, PRNGKeyArray, UInt8
 
 from rl4jax.core.env import AbstractEnv, Step
+from rl4jax.core.number import Number
 
 from . import draw
-from .number import Number
 
 
 class ProbeState(eqx.Module):

@@ -1,0 +1,346 @@
+"""Proximal policy optimisation (Schulman et al. 2017), for every action space, feed-forward or recurrent, with or without masks.
+
+The reference is CleanRL's `ppo.py`, whose defaults these are. Differs from it: a truncated episode is bootstrapped from its last
+observation; `target_kl` looks at the whole last epoch; the learning rate is constant unless a schedule is given.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
+
+from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults
+from rl4jax.collect.returns import gae
+from rl4jax.collect.reward_scale import RewardScale
+from rl4jax.collect.rollout import Rollout
+from rl4jax.collect.unroll import play_in_graph, play_on_host
+from rl4jax.core.errors import ConfigError, is_count, require
+from rl4jax.core.gym_vec_env import GymVecEnv
+from rl4jax.core.number import Number
+from rl4jax.core.running_stats import RunningStats
+from rl4jax.core.schedule import Schedule, as_setting, value_at
+from rl4jax.nn.clip import clip_grad_norm
+from rl4jax.nn.model import Model, Normalized, apply, initial_carry, reset_carry
+from rl4jax.nn.packed import Packed, pack
+
+Metrics = dict[str, Float[Array, ""]]
+
+
+class Config(eqx.Module):
+    """Settings. Whole numbers and switches are static; the others are leaves: `vmap` over them works, a new value compiles nothing."""
+
+    lr: Number | Schedule = eqx.field(default=2.5e-4, converter=as_setting)
+    gamma: Number = 0.99
+    gae_lambda: Number = 0.95
+    clip_eps: Number = 0.2
+    vf_coef: Number = 0.5
+    ent_coef: Number = 0.01
+    update_epochs: int = eqx.field(default=4, static=True)
+    num_minibatches: int = eqx.field(default=4, static=True)
+    num_steps: int = eqx.field(default=128, static=True)  # T, per environment and rollout
+    clip_vloss: bool = eqx.field(default=True, static=True)
+    max_grad_norm: Number = 0.5  # 0 = no clipping
+    adam_eps: Number = 1e-5
+    normalize_advantage: bool = eqx.field(default=True, static=True)
+    normalize_obs: bool = eqx.field(default=False, static=True)
+    normalize_reward: bool = eqx.field(default=False, static=True)
+    target_kl: Number | None = None  # stop the epochs of an update once the policy moved so far
+    dual_clip_coef: Number | None = None  # Ye et al. 2020: a floor for the objective where the advantage is negative
+
+    def __check_init__(self):
+        for name in ("update_epochs", "num_minibatches", "num_steps"):
+            require(is_count(getattr(self, name)), f"ppo.Config.{name}", getattr(self, name), "a positive integer")
+        for name, ok, rule in (
+            ("lr", lambda x: x >= 0, "zero or more, or a schedule"),
+            ("gamma", lambda x: 0 <= x <= 1, "in [0, 1]"),
+            ("gae_lambda", lambda x: 0 <= x <= 1, "in [0, 1]"),
+            ("clip_eps", lambda x: x > 0, "positive"),
+            ("vf_coef", lambda x: x >= 0, "zero or more"),
+            ("ent_coef", lambda x: x >= 0, "zero or more"),
+            ("max_grad_norm", lambda x: x >= 0, "positive, or 0 for no clipping"),
+            ("adam_eps", lambda x: x > 0, "positive"),
+            ("target_kl", lambda x: x > 0, "positive, or None for no early stop"),
+            ("dual_clip_coef", lambda x: x > 1, "greater than 1 (the paper uses 3), or None for no dual clipping"),
+        ):
+            x = getattr(self, name)
+            if isinstance(x, int | float):
+                require(bool(ok(x)), f"ppo.Config.{name}", x, rule)
+
+
+class State(eqx.Module):
+    """Everything a run is: saving it is saving the run. A pytree of arrays, so plain `jit`, `scan` and `vmap` take it."""
+
+    packed: Packed
+    opt_state: PyTree
+    playing: Playing
+    obs_stats: RunningStats | None
+    reward_scale: RewardScale | None
+    num_updates: Int32[Array, ""]
+    key: PRNGKeyArray
+
+    @property
+    def model(self) -> Any:
+        """The model as it was given to `init`, with today's weights."""
+        return self.packed.model
+
+    @property
+    def policy(self) -> Any:
+        """The model for raw observations: with `normalize_obs`, behind its (frozen) statistics."""
+        return self.model if self.obs_stats is None else Normalized(self.model, self.obs_stats.freeze())
+
+
+def init(model: Model, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: optax.GradientTransformation | None = None) -> State:
+    """The state before the first update: all environments reset."""
+    packed = pack(model)
+    key, begin_key = jax.random.split(key)
+    playing = begin(model, env, key=begin_key)
+    one_obs = jax.tree.map(lambda x: x[0], playing.obs)
+    return State(
+        packed=packed,
+        opt_state=(opt or make_optimizer(cfg, 0)).init(packed.params),
+        playing=playing,
+        obs_stats=RunningStats.like(one_obs) if cfg.normalize_obs else None,
+        reward_scale=RewardScale.of(env.num_envs) if cfg.normalize_reward else None,
+        num_updates=jnp.zeros((), jnp.int32),
+        key=key,
+    )
+
+
+def make_optimizer(cfg: Config, num_updates: Int32[Array, ""] | int) -> optax.GradientTransformation:
+    """Adam with the learning rate of this update."""
+    return optax.chain(optax.scale_by_adam(eps=cfg.adam_eps), optax.scale_by_learning_rate(value_at(cfg.lr, num_updates)))
+
+
+@eqx.filter_jit
+def act(
+    model: Model, obs: PyTree, carry: PyTree = None, mask: Bool[Array, " A"] | None = None, *, key: PRNGKeyArray | None = None
+) -> tuple[PyTree, PyTree]:
+    """An action for one observation and the next carry: the most likely action, or with a key a sampled one."""
+    pi, _, carry = apply(model, obs, initial_carry(model) if carry is None else carry, mask)
+    return pi.mode() if key is None else pi.sample(key), carry
+
+
+def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
+    """Play `cfg.num_steps` steps in each environment, from where the last rollout ended."""
+    check_faults(state.playing.faults, env)
+    return _collect_on_host(state, env, cfg) if isinstance(env, GymVecEnv) else _collect_in_graph(state, env, cfg)
+
+
+@jax.jit
+def _collect_in_graph(state, env, cfg):
+    key, play_key = jax.random.split(state.key)
+    playing, rollout = play_in_graph(pack(state.policy), env, state.playing, cfg.num_steps, key=play_key)
+    return dataclasses.replace(state, playing=playing, key=key), rollout
+
+
+def _collect_on_host(state, env, cfg):
+    key, play_key = jax.random.split(state.key)
+    packed = state.packed if state.obs_stats is None else pack(state.policy)
+    playing, rollout = play_on_host(packed, env, state.playing, cfg.num_steps, key=play_key)
+    return dataclasses.replace(state, playing=playing, key=key), rollout
+
+
+class Batch(NamedTuple):
+    """What the loss sees: `[N, ...]`, or `[T, M, ...]` for M whole columns of a recurrent model."""
+
+    obs: PyTree
+    action: PyTree
+    mask: Bool[Array, "*N A"] | None
+    log_prob: Float[Array, "*N"]  # of the policy that played
+    value: Float[Array, "*N"]  # likewise
+    advantage: Float[Array, "*N"]
+    target: Float[Array, "*N"]  # of the value
+    valid: Bool[Array, "*N"]
+    is_first: Bool[Array, "*N"]
+
+
+def loss(model: Model, batch: Batch, cfg: Config, carry: PyTree = None) -> tuple[Float[Array, ""], Metrics]:
+    """Clipped surrogate, value and entropy: `policy_loss + vf_coef * value_loss - ent_coef * entropy`, means over valid steps."""
+    log_prob, entropy, value = evaluate_actions(model, batch, carry)
+    mean = functools.partial(jnp.mean, where=batch.valid)
+
+    advantage = batch.advantage
+    if cfg.normalize_advantage:
+        centred = advantage - mean(advantage)
+        variance = jnp.sum(centred**2, where=batch.valid) / jnp.maximum(batch.valid.sum() - 1, 1)  # of a sample, as in PyTorch
+        advantage = centred / (jnp.sqrt(variance) + 1e-8)
+
+    log_ratio = log_prob - batch.log_prob
+    ratio = jnp.exp(log_ratio)
+    objective = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - cfg.clip_eps, 1 + cfg.clip_eps) * advantage)
+    if cfg.dual_clip_coef is not None:
+        objective = jnp.maximum(objective, cfg.dual_clip_coef * jnp.minimum(advantage, 0.0))
+    policy_loss = -mean(objective)
+
+    value_error = (value - batch.target) ** 2
+    if cfg.clip_vloss:
+        clipped = batch.value + jnp.clip(value - batch.value, -cfg.clip_eps, cfg.clip_eps)
+        value_error = jnp.maximum(value_error, (clipped - batch.target) ** 2)
+    value_loss = 0.5 * mean(value_error)
+
+    total = policy_loss + cfg.vf_coef * value_loss - cfg.ent_coef * mean(entropy)
+    return total, {
+        "train/loss": total,
+        "train/policy_loss": policy_loss,
+        "train/value_loss": value_loss,
+        "train/entropy": mean(entropy),
+        "train/approx_kl": mean(ratio - 1 - log_ratio),  # k3 of Schulman 2020: unbiased, never negative
+        "train/clip_fraction": mean(jnp.abs(ratio - 1) > cfg.clip_eps),
+    }
+
+
+def evaluate_actions(model: Model, batch: Batch, carry: PyTree) -> tuple[Float[Array, "*N"], Float[Array, "*N"], Float[Array, "*N"]]:
+    """Log-probability, entropy and value of what was done; a recurrent model plays its columns again, from `carry`."""
+
+    def one(carry, now):
+        carry = reset_carry(model, carry, now.is_first)
+        pi, value, carry = apply(model, now.obs, carry, now.mask)
+        return carry, (pi.log_prob(now.action), pi.entropy(now.action), value)
+
+    if carry is None:
+        return jax.vmap(one, in_axes=(None, 0))(None, batch)[1]
+    return jax.lax.scan(jax.vmap(one), carry, batch)[1]
+
+
+def identity(tree: PyTree) -> PyTree:
+    return tree
+
+
+@functools.partial(jax.jit, static_argnames=("opt", "reduce"))
+def update(
+    state: State,
+    rollout: Rollout,
+    cfg: Config,
+    opt: optax.GradientTransformation | None = None,
+    *,
+    reduce: Callable[[PyTree], PyTree] = identity,
+) -> tuple[State, Metrics]:
+    """Improve the model on one rollout: `update_epochs` passes over it in `num_minibatches` shuffled parts.
+
+    `opt` replaces clipping, Adam and `cfg.lr` by an optimizer of your own; give the same one to `init`. `reduce` averages gradients and
+    metrics over machines. If a loss or a gradient is not finite, nothing is learned from the rollout and `train/skipped` is 1.
+    """
+    key, shuffle_key = jax.random.split(state.key)
+    batch, learned_stats = prepare(state, rollout, cfg)
+    check_minibatches(rollout, cfg)
+    optimizer = opt or make_optimizer(cfg, state.num_updates)
+
+    def step(learner, part):
+        params, opt_state = learner
+        minibatch, carry = part
+        of_params = lambda p: loss(dataclasses.replace(state.packed, params=p).model, minibatch, cfg, carry)  # noqa: E731
+        grads, metrics = reduce(jax.grad(of_params, has_aux=True)(params))
+        clipped, norm = clip_grad_norm(grads, 0.0 if opt else cfg.max_grad_norm)
+        changes, opt_state = optimizer.update(clipped, opt_state, params)
+        return (optax.apply_updates(params, changes), opt_state), metrics | {"train/grad_norm": norm}
+
+    def epoch(carry, epoch_key):
+        learner, kl = carry
+        run = functools.partial(jax.lax.scan, step, learner, shuffle(batch, rollout.carry, cfg.num_minibatches, epoch_key))
+        if cfg.target_kl is None:
+            learner, metrics = run()
+            return (learner, kl), (metrics, True)
+        learner, metrics = jax.lax.cond(kl <= cfg.target_kl, run, lambda: (learner, jax.tree.map(jnp.zeros_like, jax.eval_shape(run)[1])))
+        return (learner, metrics["train/approx_kl"].mean()), (metrics, kl <= cfg.target_kl)
+
+    before = (state.packed.params, state.opt_state)
+    (after, _), (metrics, ran) = jax.lax.scan(epoch, (before, jnp.zeros(())), jax.random.split(shuffle_key, cfg.update_epochs))
+
+    finite = jnp.isfinite(metrics["train/loss"] + metrics["train/grad_norm"]).all() & jnp.isfinite(optax.global_norm(after[0]))
+    old_stats = (state.obs_stats, state.reward_scale)
+    keep = functools.partial(jnp.where, finite)
+    (params, opt_state), stats = jax.tree.map(keep, (after, learned_stats), (before, old_stats))
+    metrics = {name: x.mean(1).sum(0, where=ran) / ran.sum() for name, x in metrics.items()} | {
+        "train/explained_variance": explained_variance(batch),
+        "train/lr": jnp.asarray(value_at(cfg.lr, state.num_updates)),
+        "train/epochs": ran.sum(),
+        "train/skipped": 1 - finite,
+    }
+    state = State(
+        dataclasses.replace(state.packed, params=params), opt_state, state.playing, *stats, num_updates=state.num_updates + 1, key=key
+    )
+    return state, {name: x.astype(jnp.float32) for name, x in metrics.items()}
+
+
+def prepare(state: State, rollout: Rollout, cfg: Config) -> tuple[Batch, tuple]:
+    """The rollout as the loss needs it, `[T, B]`, and the statistics as they are after it."""
+    obs, reward, obs_stats, reward_scale = rollout.obs, rollout.reward, state.obs_stats, state.reward_scale
+    if reward_scale is not None:
+        reward, reward_scale = reward_scale.apply(rollout, cfg.gamma)
+    if obs_stats is not None:  # with the statistics that the policy played with: the ratio begins at 1
+        obs, obs_stats = obs_stats.normalize(obs), obs_stats.update(obs, rollout.valid)
+    discount = jnp.where(rollout.terminated, 0.0, cfg.gamma)
+    trace = jnp.where(rollout.terminated | rollout.truncated, 0.0, cfg.gae_lambda)
+    advantage = gae(reward, rollout.value, rollout.next_value, discount, trace)
+    batch = Batch(
+        obs, rollout.action, rollout.mask, rollout.log_prob, rollout.value,
+        advantage=advantage, target=advantage + rollout.value, valid=rollout.valid, is_first=rollout.is_first,
+    )  # fmt: skip
+    return jax.lax.stop_gradient(batch), (obs_stats, reward_scale)
+
+
+def check_minibatches(rollout: Rollout, cfg: Config) -> None:
+    num_steps, num_envs = rollout.reward.shape
+    size, what = (
+        (num_steps * num_envs, f"num_steps * num_envs = {num_steps} * {num_envs} =")
+        if rollout.carry is None
+        else (num_envs, "a recurrent model learns from whole environments, and num_envs =")
+    )
+    if size % cfg.num_minibatches:
+        fitting = [n for n in range(1, size + 1) if size % n == 0]
+        raise ConfigError(
+            f"ppo.update: num_minibatches = {cfg.num_minibatches} must divide the batch: {what} {size}. Choose one of {fitting}."
+        )
+
+
+def shuffle(batch: Batch, carry: PyTree, num_parts: int, key: PRNGKeyArray) -> tuple[Batch, PyTree]:
+    """The batch in random parts, with a new axis for them in front: of steps, or of whole columns with their carries."""
+    num_steps, num_envs = batch.valid.shape
+    if carry is None:
+        batch = jax.tree.map(lambda x: x.reshape(num_steps * num_envs, *x.shape[2:]), batch)
+        order = jax.random.permutation(key, num_steps * num_envs).reshape(num_parts, -1)
+        return jax.tree.map(lambda x: x[order], batch), None
+    order = jax.random.permutation(key, num_envs).reshape(num_parts, -1)
+    columns = jax.tree.map(lambda x: jnp.moveaxis(x[:, order], 1, 0), batch)
+    return columns, jax.tree.map(lambda x: x[order], carry)
+
+
+def explained_variance(batch: Batch) -> Float[Array, ""]:
+    """How much of the returns the critic foresaw: 1 all, 0 no more than a constant, below 0 worse than that."""
+    return 1 - jnp.var(batch.target - batch.value, where=batch.valid) / jnp.var(batch.target, where=batch.valid)
+
+
+def train(
+    state: State, env: AnyVecEnv, cfg: Config, num_updates: int, opt: optax.GradientTransformation | None = None
+) -> tuple[State, Metrics]:
+    """`num_updates` times collect and update, as one compiled program for in-graph environments; metrics have an axis in front."""
+    require(is_count(num_updates), "ppo.train: num_updates", num_updates, "a positive integer")
+    if not isinstance(env, GymVecEnv):
+        state, metrics = _train_in_graph(state, env, cfg, num_updates, opt)
+    else:
+        rows = []
+        for _ in range(num_updates):
+            state, row = collect_and_update(state, env, cfg, opt)
+            rows.append(row)
+        metrics = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+    check_faults(state.playing.faults, env)
+    return state, metrics
+
+
+@functools.partial(jax.jit, static_argnames=("num_updates", "opt"))
+def _train_in_graph(state, env, cfg, num_updates, opt):
+    return jax.lax.scan(lambda state, _: collect_and_update(state, env, cfg, opt), state, length=num_updates)
+
+
+def collect_and_update(state: State, env: AnyVecEnv, cfg: Config, opt: optax.GradientTransformation | None = None) -> tuple[State, Metrics]:
+    """One turn of the loop, with the mean return and length of the episodes that ended in it among the metrics."""
+    state, rollout = collect(state, env, cfg)
+    state, metrics = update(state, rollout, cfg, opt)
+    seen = {"rollout/avg_return": rollout.mean_episode_return, "rollout/avg_length": rollout.mean_episode_length}
+    return state, metrics | seen

@@ -1,0 +1,63 @@
+"""Where an agent and its environments stand between two rollouts."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
+
+from rl4jax.core.errors import EnvError
+from rl4jax.core.gym_vec_env import GymVecEnv
+from rl4jax.core.number import is_concrete
+from rl4jax.core.vec_env import VecEnv
+from rl4jax.nn.model import Model, initial_carry
+
+AnyVecEnv = VecEnv | GymVecEnv
+
+
+class Faults(NamedTuple):
+    """How often an in-graph environment broke its contract. A compiled program cannot raise: it counts."""
+
+    reward: Int32[Array, ""]  # not finite
+    obs: Int32[Array, ""]  # not finite
+    mask: Int32[Array, ""]  # allowed nothing
+
+
+class Playing(NamedTuple):
+    """All that goes on from one rollout to the next: pass it on, and episodes may be longer than rollouts."""
+
+    env_state: Any
+    obs: PyTree
+    is_first: Bool[Array, " B"]
+    carry: PyTree
+    episode_return: Float[Array, " B"]  # so far
+    episode_length: Int32[Array, " B"]
+    faults: Faults
+
+
+def begin(model: Model, env: AnyVecEnv, *, key: PRNGKeyArray) -> Playing:
+    """Reset all environments."""
+    num_envs = env.num_envs
+    env_state, obs = env.reset(key)
+    carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), initial_carry(model))
+    faults = Faults(*(jnp.zeros((), jnp.int32) for _ in Faults._fields))
+    return Playing(env_state, obs, jnp.ones(num_envs, bool), carry, jnp.zeros(num_envs), jnp.zeros(num_envs, jnp.int32), faults)
+
+
+def check_faults(faults: Faults, env: AnyVecEnv) -> None:
+    """Raise if an environment broke its contract in an earlier rollout. Inside a traced program nothing can be known yet."""
+    if not all(is_concrete(count) for count in faults):
+        return
+    counts = jax.device_get(faults)
+    if not any(counts):
+        return
+    what = {
+        "reward": "rewards that are not finite",
+        "obs": "observations that are not finite",
+        "mask": "action masks that allow nothing",
+    }
+    found = ", ".join(f"{count} {what[name]}" for name, count in counts._asdict().items() if count)
+    name = type(env.env).__name__ if isinstance(env, VecEnv) else repr(env)
+    raise EnvError(
+        f"{name} gave {found} in the rollouts so far. Find the step with rl.check_env({name}(...)), or train on after rl.collect.begin."
+    )

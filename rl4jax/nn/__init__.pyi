@@ -1,0 +1,17 @@
+from .action_head import ActionHead as ActionHead
+from .actor_critic import ActorCritic as ActorCritic
+from .clip import clip_grad_norm as clip_grad_norm
+from .cnn import CNN as CNN
+from .distributions import (
+    AbstractDistribution as AbstractDistribution,
+    Categorical as Categorical,
+    Composite as Composite,
+    MultiCategorical as MultiCategorical,
+    Normal as Normal,
+    TanhNormal as TanhNormal,
+)
+from .mlp import MLP as MLP
+from .model import Normalized as Normalized, Recurrent as Recurrent, initial_carry as initial_carry
+from .orthogonal import orthogonal_linear as orthogonal_linear
+from .packed import Packed as Packed, pack as pack
+from .recurrent import GRU as GRU, LSTM as LSTM

@@ -1,0 +1,18 @@
+"""Global-norm gradient clipping."""
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PyTree
+
+from rl4jax.core.number import Number
+
+
+def clip_grad_norm(grads: PyTree, max_norm: Number) -> tuple[PyTree, Float[Array, ""]]:
+    """Scale all gradients together by `min(1, max_norm / (norm + 1e-6))`, as PyTorch does; 0 leaves them. Returns their norm too.
+
+    One norm over all parameters keeps the direction of the step; clipping each parameter alone does not.
+    """
+    norm = optax.global_norm(grads)
+    scale = jnp.where(jnp.asarray(max_norm) > 0, jnp.minimum(1.0, max_norm / (norm + 1e-6)), 1.0)
+    return jax.tree.map(lambda g: g * scale.astype(g.dtype), grads), norm

@@ -1,0 +1,58 @@
+"""What the algorithms ask of a model: `model(obs) -> (distribution, value)`, or with a carry if it is recurrent.
+
+A recurrent model also has `initial_carry()`, the memory at the start of an episode; None, or no such method, means that it has none.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from rl4jax.core.running_stats import RunningStats
+
+from .distributions import AbstractDistribution
+
+Model = Callable[..., tuple]  # any eqx.Module of the form above
+
+
+@runtime_checkable
+class Recurrent(Protocol):
+    """A model that has a memory."""
+
+    def initial_carry(self) -> PyTree:
+        """The memory at the start of an episode; None if there is none."""
+
+
+def initial_carry(model: Model) -> PyTree:
+    """The memory of a model at the start of an episode; None if it is feed-forward."""
+    return model.initial_carry() if isinstance(model, Recurrent) else None
+
+
+def apply(
+    model: Model, obs: PyTree, carry: PyTree, mask: Bool[Array, " A"] | None = None
+) -> tuple[AbstractDistribution, Float[Array, ""], PyTree]:
+    """Call either kind of model: its distribution over what the mask allows, its value and the next carry."""
+    pi, value, carry = (*model(obs), None) if carry is None else model(obs, carry)
+    return pi.masked(mask), value, carry
+
+
+def reset_carry(model: Model, carry: PyTree, is_first: Bool[Array, ""]) -> PyTree:
+    """The memory to act with: a fresh one if this is the first step of an episode."""
+    return jax.tree.map(lambda fresh, old: jnp.where(is_first, fresh, old), initial_carry(model), carry)
+
+
+class Normalized(eqx.Module):
+    """A model that sees observations through running statistics: what a run with `normalize_obs` learned, ready to act."""
+
+    model: Any
+    stats: RunningStats
+
+    def initial_carry(self) -> PyTree:
+        """That of the model."""
+        return initial_carry(self.model)
+
+    def __call__(self, obs: PyTree, *carry: PyTree) -> tuple:
+        return self.model(self.stats.normalize(obs), *carry)
