@@ -27,9 +27,10 @@ from rl4jax.core.running_stats import RunningStats
 from rl4jax.core.schedule import Schedule, as_setting, value_at
 from rl4jax.nn.clip import clip_grad_norm
 from rl4jax.nn.model import Model, Normalized, apply, initial_carry, reset_carry
+from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
 
-Metrics = dict[str, Float[Array, ""]]
+Metrics = dict[str, Float[Array, "..."]]  # scalars; from `train` one per update
 
 
 class Config(eqx.Module):
@@ -97,6 +98,7 @@ class State(eqx.Module):
 
 def init(model: Model, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: optax.GradientTransformation | None = None) -> State:
     """The state before the first update: all environments reset."""
+    check_model(model, env.single_observation_space, env.single_action_space)
     packed = pack(model)
     key, begin_key = jax.random.split(key)
     playing = begin(model, env, key=begin_key)
@@ -252,7 +254,7 @@ def update(
     before = (state.packed.params, state.opt_state)
     (after, _), (metrics, ran) = jax.lax.scan(epoch, (before, jnp.zeros(())), jax.random.split(shuffle_key, cfg.update_epochs))
 
-    finite = jnp.isfinite(metrics["train/loss"] + metrics["train/grad_norm"]).all() & jnp.isfinite(optax.global_norm(after[0]))
+    finite = jnp.isfinite(metrics["train/loss"] + metrics["train/grad_norm"]).all() & jnp.isfinite(optax.tree.norm(after[0]))
     old_stats = (state.obs_stats, state.reward_scale)
     keep = functools.partial(jnp.where, finite)
     (params, opt_state), stats = jax.tree.map(keep, (after, learned_stats), (before, old_stats))

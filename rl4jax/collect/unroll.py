@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int32, Key, PRNGKeyArray, PyTree
 
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.spaces import clip_action, mask_allows
@@ -81,7 +81,7 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
 
 
 def choose(
-    model: Model, obs: PyTree, is_first: Bool[Any, " B"], carry: PyTree, mask: Bool[Any, "B A"] | None, keys: PRNGKeyArray | None
+    model: Model, obs: PyTree, is_first: Bool[Any, " B"], carry: PyTree, mask: Bool[Any, "B A"] | None, keys: Key[Array, " B"] | None
 ) -> tuple[PyTree, PyTree, PyTree]:
     """An action for each environment, sampled, or without keys the most likely one; the carry it was chosen with and the next one."""
 
@@ -174,7 +174,7 @@ def _key_data(key: PRNGKeyArray, num_steps: int, num_envs: int) -> Array:
 
 
 @jax.jit
-def choose_on_host(packed: Packed, obs: PyTree, is_first: Array, carry: PyTree, mask: Array | None, keys: PRNGKeyArray | None) -> tuple:
+def choose_on_host(packed: Packed, obs: PyTree, is_first: Array, carry: PyTree, mask: Array | None, keys: Key[Array, " B"] | None) -> tuple:
     """`choose`, compiled."""
     return choose(packed.model, obs, is_first, carry, mask, keys)
 

@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 
 from .env import AbstractEnv, Step
 from .errors import EnvError, ShapeError
-from .spaces import head_sizes, struct_of
+from .spaces import mask_heads, struct_of
 
 
 def check_contract(env: AbstractEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
@@ -42,7 +42,7 @@ def check_contract(env: AbstractEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
     _same(carried, state, f"{name}.carry_over returned a state of", "reset returned")
     mask = _trace(env, "action_mask", (state,), "(state)")
     if mask is not None:
-        if head_sizes(action_space) is None:
+        if not mask_heads(action_space):
             raise EnvError(f"{name}.action_mask is not None, but {action_space} has no choices to mask. Return None.")
         wanted = jax.ShapeDtypeStruct((flatdim(action_space),), bool)
         _same(mask, wanted, f"{name}.action_mask returned", "a mask of its action_space must be")
@@ -75,7 +75,7 @@ def check_action(action: PyTree, space: gymnasium.Space, num_envs: int) -> None:
     )
     if not fits:
         raise ShapeError(
-            f"VecEnv.step: action is {_describe(action)}; it must be {_describe(wanted)}: one action of {space} for each of the "
+            f"VecEnv.step: action is {describe(action)}; it must be {describe(wanted)}: one action of {space} for each of the "
             f"{num_envs} environments, as an array."
         )
 
@@ -89,7 +89,7 @@ def check_key(key: object, name: str) -> None:
     """Raise unless key is one JAX key, of the new or the old kind."""
     single = isinstance(key, jax.Array) and (key.shape == () if is_key(key) else key.dtype == jnp.uint32 and key.ndim == 1)
     if not single:
-        got = "None" if key is None else _describe(key)
+        got = "None" if key is None else describe(key)
         raise ShapeError(f"{name}: key is {got}; it must be one JAX key. Use jax.random.key(0).")
 
 
@@ -144,16 +144,16 @@ def _trace(env: AbstractEnv, verb: str, args: tuple, takes: str) -> Any:
 
 
 def _same(got: PyTree, wanted: PyTree, what: str, rule: str) -> None:
-    if _describe(got) != _describe(wanted):
-        raise ShapeError(f"{what} {_describe(got)}, but {rule} {_describe(wanted)}. Make the two agree (dtypes included).")
+    if describe(got) != describe(wanted):
+        raise ShapeError(f"{what} {describe(got)}, but {rule} {describe(wanted)}. Make the two agree (dtypes included).")
 
 
 def _scalar(got: Any, dtype: str, what: str) -> None:
     if got.shape != () or got.dtype != dtype:
-        raise ShapeError(f"{what} is {_describe(got)}; it must be {dtype}[]. Use jnp.asarray(x, jnp.{dtype}) on a scalar.")
+        raise ShapeError(f"{what} is {describe(got)}; it must be {dtype}[]. Use jnp.asarray(x, jnp.{dtype}) on a scalar.")
 
 
-def _describe(tree: PyTree) -> str:
+def describe(tree: PyTree) -> str:
     """Structure, dtypes and shapes in one line: `{'image': uint8[8,8,3], 'speed': float32[2]}`."""
     names = jax.tree.map(lambda x: f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]", tree)
     return str(names).replace("'", "") if isinstance(names, str) else str(names)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import gymnasium
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, UInt8
 
 from .errors import EnvError
 
@@ -41,14 +41,14 @@ class AbstractEnv(eqx.Module):
     @property
     @abc.abstractmethod
     def action_space(self) -> gymnasium.Space:
-        """Which actions there are: Discrete, MultiDiscrete or Box."""
+        """Which actions there are: Discrete, MultiDiscrete, Box, or a Dict or Tuple of them."""
 
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:
         """Start an episode: its first state and observation."""
 
     @abc.abstractmethod
-    def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
+    def step(self, state: EnvState, action: PyTree, key: PRNGKeyArray) -> tuple[EnvState, Step]:
         """Move on by one action. Never resets: `VecEnv` does."""
 
     # What follows is optional: an environment implements what it has.

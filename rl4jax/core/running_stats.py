@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, ArrayLike, Bool, Float, PyTree
 
 from .errors import ShapeError
 
@@ -77,7 +77,7 @@ class RunningStats(eqx.Module):
         )  # fmt: skip
 
 
-def _has_stats(x: Array | np.ndarray) -> bool:
+def _has_stats(x: ArrayLike) -> bool:
     return jnp.issubdtype(jnp.result_type(x), jnp.floating)
 
 

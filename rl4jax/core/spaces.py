@@ -27,7 +27,7 @@ class StaticSpace:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, StaticSpace) and self.space == other.space)
+        return self is other or (isinstance(other, StaticSpace) and bool(self.space == other.space))
 
     def __repr__(self) -> str:
         return repr(self.space)
@@ -77,24 +77,26 @@ def flatten(space: gymnasium.Space, x: PyTree) -> Float[Array, " D"]:
     return jnp.ravel(x).astype(jnp.float32)
 
 
-def head_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
-    """How many choices each head of an action space has, or None if it is not made of choices.
+def mask_heads(space: gymnasium.Space, start: int = 0) -> list[slice]:
+    """Where the choices of an action space lie in its flat mask, one slice per head; continuous parts have none.
 
-    >>> head_sizes(spaces.MultiDiscrete([3, 2]))
-    (3, 2)
+    >>> mask_heads(spaces.MultiDiscrete([3, 2]))
+    [slice(0, 3, None), slice(3, 5, None)]
     """
-    if isinstance(space, spaces.Discrete):
-        return (int(space.n),)
-    if isinstance(space, spaces.MultiDiscrete):
-        return tuple(int(n) for n in space.nvec.ravel())
-    return None
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        heads = []
+        for part in space.values() if isinstance(space, spaces.Dict) else space:
+            heads += mask_heads(part, start)
+            start += int(spaces.flatdim(part))
+        return heads
+    sizes = [space.n] if isinstance(space, spaces.Discrete) else space.nvec.ravel() if isinstance(space, spaces.MultiDiscrete) else []
+    ends = [start + int(end) for end in np.cumsum(sizes)]
+    return [slice(end - int(size), end) for size, end in zip(sizes, ends, strict=True)]
 
 
 def mask_allows(space: gymnasium.Space, mask: Bool[Any, "*B A"]) -> Bool[Any, "*B"]:
     """Whether the flat mask leaves every head of the action space at least one choice."""
-    sizes = head_sizes(space) or (mask.shape[-1],)
-    ends = np.cumsum(sizes)
-    allowed = [mask[..., end - size : end].any(-1) for size, end in zip(sizes, ends, strict=True)]
+    allowed = [mask[..., head].any(-1) for head in mask_heads(space)]
     return np.logical_and.reduce(allowed) if isinstance(mask, np.ndarray) else jnp.stack(allowed).all(0)
 
 
@@ -109,28 +111,41 @@ def clip_action(space: gymnasium.Space, action: PyTree) -> PyTree:
     return np.clip(action, space.low, space.high) if isinstance(action, np.ndarray) else jnp.clip(action, space.low, space.high)
 
 
-def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | np.ndarray, " A"] | None = None) -> Array:
+def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | np.ndarray, " A"] | None = None) -> PyTree:
     """A random action, legal under the mask: uniform, except for parts of a Box without bounds, which are drawn from a normal distribution.
 
     >>> int(random_action(spaces.Discrete(3), jax.random.key(0), jnp.array([False, True, False])))
     1
     """
+    heads = mask_heads(space)
+    if mask is not None and jnp.shape(mask) != (spaces.flatdim(space),):
+        raise ShapeError(
+            f"random_action: mask has shape {jnp.shape(mask)}; for {space} it must be ({spaces.flatdim(space)},). For many environments "
+            f"use jax.vmap."
+        )
+    if mask is not None and heads and not isinstance(mask, Tracer) and not mask_allows(space, mask):
+        raise EnvError(f"random_action: mask = {mask} allows nothing; leave each head of {space} at least one choice.")
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return _random_parts(space, key, mask)
     if isinstance(space, spaces.Box):
         return _random_in_box(space, key)
-    sizes = head_sizes(space)
-    if sizes is None:
-        raise EnvError(f"random_action: {space} is not an action space rl4jax knows. Use Discrete, MultiDiscrete or Box.")
-    if mask is not None and jnp.shape(mask) != (sum(sizes),):
-        raise ShapeError(
-            f"random_action: mask has shape {jnp.shape(mask)}; for {space} it must be ({sum(sizes)},). For many environments use jax.vmap."
-        )
-    if mask is not None and not isinstance(mask, Tracer) and not mask_allows(space, mask):
-        raise EnvError(f"random_action: mask = {mask} allows nothing; leave each head of {space} at least one choice.")
-    allowed = jnp.ones(sum(sizes), bool) if mask is None else mask
-    heads = jnp.split(jnp.where(allowed, 0.0, -jnp.inf), np.cumsum(sizes)[:-1])
-    keys = jax.random.split(key, len(sizes))
-    choice = jnp.stack([jax.random.categorical(k, head) for k, head in zip(keys, heads, strict=True)]).astype(jnp.int32)
+    if not heads:
+        raise EnvError(f"random_action: {space} is not an action space rl4jax knows. Use Discrete, MultiDiscrete, Box, Dict or Tuple.")
+    logits = jnp.zeros(heads[-1].stop) if mask is None else jnp.where(mask, 0.0, -jnp.inf)
+    keys = jax.random.split(key, len(heads))
+    choice = jnp.stack([jax.random.categorical(k, logits[head]) for k, head in zip(keys, heads, strict=True)]).astype(jnp.int32)
     return choice[0] if isinstance(space, spaces.Discrete) else choice.reshape(space.shape)
+
+
+def _random_parts(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | np.ndarray, " A"] | None) -> PyTree:
+    parts: list[gymnasium.Space] = list(space.values() if isinstance(space, spaces.Dict) else space)  # pyright: ignore[reportArgumentType]
+    ends = np.cumsum([int(spaces.flatdim(part)) for part in parts])
+    masks = (
+        [None] * len(parts) if mask is None else np.split(mask, ends[:-1]) if isinstance(mask, np.ndarray) else jnp.split(mask, ends[:-1])
+    )
+    keys = jax.random.split(key, len(parts))
+    drawn = [random_action(part, k, m) for part, k, m in zip(parts, keys, masks, strict=True)]
+    return dict(zip(space.keys(), drawn, strict=True)) if isinstance(space, spaces.Dict) else tuple(drawn)
 
 
 def _random_in_box(space: spaces.Box, key: PRNGKeyArray) -> Array:

@@ -7,21 +7,28 @@ After Andy Jones, "Debugging RL, without the agonizing pain" (2021). An algorith
 3. ProbeDiscount: discounting and bootstrapping.
 4. ProbeAction: the advantage and the policy loss.
 5. ProbeContext: policy and value together, batches in the right order.
+
+Each comes with every kind of action: `actions="discrete"`, `"multi_discrete"` (two heads, both must be right), `"continuous"` (its
+sign counts) or `"composite"` (a choice and a continuous part, both must be right).
 """
 
 import abc
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Array, ArrayLike, Bool, Float, Int32, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree, UInt8
 
 from rl4jax.core.env import AbstractEnv, Step
+from rl4jax.core.errors import require
 from rl4jax.core.number import Number
 
 from . import draw
+
+KINDS = ("discrete", "multi_discrete", "continuous", "composite")
 
 
 class ProbeState(eqx.Module):
@@ -30,7 +37,23 @@ class ProbeState(eqx.Module):
 
 
 class AbstractProbe(AbstractEnv):
-    """What the probes share: one number in [-1, 1] to see, and a value known in advance."""
+    """What the probes share: one number in [-1, 1] to see, actions of any kind, and a value known in advance."""
+
+    actions: Literal["discrete", "multi_discrete", "continuous", "composite"] = eqx.field(default="discrete", static=True)
+    num_choices: ClassVar[int]
+
+    def __check_init__(self):
+        require(self.actions in KINDS, f"{type(self).__name__}.actions", self.actions, f"one of {', '.join(KINDS)}")
+
+    @property
+    def action_space(self) -> spaces.Space:
+        choice, number = spaces.Discrete(self.num_choices), spaces.Box(-1, 1, (1,), np.float32)
+        return {
+            "discrete": choice,
+            "multi_discrete": spaces.MultiDiscrete([self.num_choices] * 2),
+            "continuous": number,
+            "composite": spaces.Dict(choice=choice, number=number),
+        }[self.actions]
 
     @property
     def observation_space(self) -> spaces.Box:
@@ -53,14 +76,12 @@ class AbstractProbe(AbstractEnv):
 class ProbeConstant(AbstractProbe):
     """One action, one observation, one step, reward 1."""
 
-    @property
-    def action_space(self) -> spaces.Discrete:
-        return spaces.Discrete(1)
+    num_choices: ClassVar[int] = 1
 
     def reset(self, key: PRNGKeyArray) -> tuple[ProbeState, Float[Array, "1"]]:
         return begin(jnp.zeros(1, jnp.float32))
 
-    def step(self, state: ProbeState, action: ArrayLike, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
+    def step(self, state: ProbeState, action: PyTree, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
         return advance(state, reward=jnp.float32(1))
 
     def optimal_value(self, obs: Float[Array, "*B 1"], gamma: Number) -> Float[Array, "*B"]:
@@ -70,14 +91,12 @@ class ProbeConstant(AbstractProbe):
 class ProbeObservation(AbstractProbe):
     """One action, a random observation of -1 or +1, one step, the reward is what was seen."""
 
-    @property
-    def action_space(self) -> spaces.Discrete:
-        return spaces.Discrete(1)
+    num_choices: ClassVar[int] = 1
 
     def reset(self, key: PRNGKeyArray) -> tuple[ProbeState, Float[Array, "1"]]:
         return begin(random_sign(key))
 
-    def step(self, state: ProbeState, action: ArrayLike, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
+    def step(self, state: ProbeState, action: PyTree, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
         return advance(state, reward=state.obs[0])
 
     def optimal_value(self, obs: Float[Array, "*B 1"], gamma: Number) -> Float[Array, "*B"]:
@@ -87,14 +106,12 @@ class ProbeObservation(AbstractProbe):
 class ProbeDiscount(AbstractProbe):
     """One action, two steps that show 0 and then 1, reward 1 at the end."""
 
-    @property
-    def action_space(self) -> spaces.Discrete:
-        return spaces.Discrete(1)
+    num_choices: ClassVar[int] = 1
 
     def reset(self, key: PRNGKeyArray) -> tuple[ProbeState, Float[Array, "1"]]:
         return begin(jnp.zeros(1, jnp.float32))
 
-    def step(self, state: ProbeState, action: ArrayLike, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
+    def step(self, state: ProbeState, action: PyTree, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
         terminated = state.t >= 1
         return advance(ProbeState(obs=jnp.ones_like(state.obs), t=state.t), terminated.astype(jnp.float32), terminated)
 
@@ -105,14 +122,12 @@ class ProbeDiscount(AbstractProbe):
 class ProbeAction(AbstractProbe):
     """Two actions, one observation, one step, reward +1 for action 1 and -1 for action 0."""
 
-    @property
-    def action_space(self) -> spaces.Discrete:
-        return spaces.Discrete(2)
+    num_choices: ClassVar[int] = 2
 
     def reset(self, key: PRNGKeyArray) -> tuple[ProbeState, Float[Array, "1"]]:
         return begin(jnp.zeros(1, jnp.float32))
 
-    def step(self, state: ProbeState, action: ArrayLike, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
+    def step(self, state: ProbeState, action: PyTree, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
         return advance(state, reward=sign_of(action))
 
     def optimal_value(self, obs: Float[Array, "*B 1"], gamma: Number) -> Float[Array, "*B"]:
@@ -122,15 +137,13 @@ class ProbeAction(AbstractProbe):
 class ProbeContext(AbstractProbe):
     """Two actions, a random observation of -1 or +1, one step, reward +1 if the action (0 for -1, 1 for +1) matches it, otherwise -1."""
 
-    @property
-    def action_space(self) -> spaces.Discrete:
-        return spaces.Discrete(2)
+    num_choices: ClassVar[int] = 2
 
     def reset(self, key: PRNGKeyArray) -> tuple[ProbeState, Float[Array, "1"]]:
         return begin(random_sign(key))
 
-    def step(self, state: ProbeState, action: ArrayLike, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
-        return advance(state, reward=sign_of(action) * state.obs[0])
+    def step(self, state: ProbeState, action: PyTree, key: PRNGKeyArray) -> tuple[ProbeState, Step]:
+        return advance(state, reward=sign_of(mirrored(action, state.obs[0])))
 
     def optimal_value(self, obs: Float[Array, "*B 1"], gamma: Number) -> Float[Array, "*B"]:
         return jnp.ones_like(obs[..., 0])
@@ -151,5 +164,12 @@ def random_sign(key: PRNGKeyArray) -> Float[Array, "1"]:
     return jax.random.rademacher(key, (1,), jnp.float32)
 
 
-def sign_of(action: ArrayLike) -> Float[Array, ""]:
-    return jnp.where(action == 1, jnp.float32(1), jnp.float32(-1))
+def sign_of(action: PyTree) -> Float[Array, ""]:
+    """+1 if every part of the action is the right one (1, or above 0), otherwise -1."""
+    right = [jnp.all(part > 0) for part in jax.tree.leaves(action)]
+    return jnp.where(jnp.stack(right).all(), jnp.float32(1), jnp.float32(-1))
+
+
+def mirrored(action: PyTree, sign: Float[Array, ""]) -> PyTree:
+    """The action that means the same where the sign is -1: the other choice, the opposite number."""
+    return jax.tree.map(lambda x: jnp.where(sign > 0, x, -x if jnp.issubdtype(jnp.result_type(x), jnp.floating) else 1 - x), action)

@@ -43,6 +43,10 @@ class ActionHead(eqx.Module):
         require(log_std in ("parameter", "model"), "ActionHead: log_std", log_std, "'parameter' or 'model'")
         self.space, self.squash = StaticSpace(space), squash
         self.linear = self.log_std = self.parts = None
+        if isinstance(space, spaces.Dict) and list(space) != sorted(space):
+            raise EnvError(
+                f"ActionHead: the parts of {space} must be in alphabetical order, as JAX keeps them: the flat mask has that order."
+            )
         if isinstance(space, spaces.Dict | spaces.Tuple):
             named = dict(space.items()) if isinstance(space, spaces.Dict) else {str(i): part for i, part in enumerate(space)}
             keys = jax.random.split(key, max(len(named), 1))
@@ -79,7 +83,7 @@ class ActionHead(eqx.Module):
             mean, log_std = mean[0], log_std[0]
         else:
             mean, log_std = out.reshape(space.shape), self.log_std
-        return TanhNormal(mean, log_std, jnp.asarray(space.low), jnp.asarray(space.high)) if self.squash else Normal(mean, log_std)
+        return TanhNormal(mean, log_std, space.low, space.high) if self.squash else Normal(mean, log_std)
 
 
 def _check_box(space: spaces.Box, squash: bool) -> None:

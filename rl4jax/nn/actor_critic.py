@@ -1,7 +1,7 @@
 """A policy and a value function, built from the spaces of an environment."""
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import equinox as eqx
 import gymnasium
@@ -23,6 +23,7 @@ from .recurrent import GRU, LSTM
 CORES = {"lstm": LSTM, "gru": GRU}
 
 
+@runtime_checkable
 class HasSpaces(Protocol):
     """A vector environment, as far as a network needs to know it."""
 

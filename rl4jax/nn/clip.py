@@ -13,6 +13,6 @@ def clip_grad_norm(grads: PyTree, max_norm: Number) -> tuple[PyTree, Float[Array
 
     One norm over all parameters keeps the direction of the step; clipping each parameter alone does not.
     """
-    norm = optax.global_norm(grads)
+    norm = optax.tree.norm(grads)
     scale = jnp.where(jnp.asarray(max_norm) > 0, jnp.minimum(1.0, max_norm / (norm + 1e-6)), 1.0)
     return jax.tree.map(lambda g: g * scale.astype(g.dtype), grads), norm

@@ -1,0 +1,46 @@
+"""`rl4jax envs`."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..flags import parse
+from ..presets import PPO
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvsFlags:
+    pass
+
+
+def command(argv: Sequence[str]) -> int:
+    parse(EnvsFlags, argv, command="envs", description="List the built-in environments, their spaces, and which have a preset.")
+    from rich.console import Console
+    from rich.table import Table
+
+    from rl4jax.envs.registry import BUILT_IN, make
+
+    table = Table("environment", "observation", "action", "preset", box=None, header_style="bold")
+    for name in BUILT_IN:
+        env = make(name)
+        table.add_row(name, short(env.observation_space), short(env.action_space), "ppo" if name in PPO else "")
+    for name in PPO:
+        if name not in BUILT_IN:
+            table.add_row(name, "Gymnasium", "Gymnasium", "ppo")
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    console.print("\nAny environment of Gymnasium is gym:ID, such as gym:CartPole-v1.")
+    return 0
+
+
+def short(space: "gymnasium.Space") -> str:
+    """A space without the bounds of each of its numbers."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box):
+        bounds = {(float(low), float(high)) for low, high in zip(space.low.ravel(), space.high.ravel(), strict=True)}
+        return f"Box{list(space.shape)} {space.dtype}" + (" {:g}..{:g}".format(*bounds.pop()) if len(bounds) == 1 else "")
+    return str(space)

@@ -1,0 +1,43 @@
+"""`rl4jax record RUN`."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from ..flags import parse
+from .train import start_jax
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFlags:
+    run: tyro.conf.Positional[str]
+    """The folder of the run."""
+    out: str | None = None
+    """The GIF; none: episode.gif in that folder."""
+    which: Literal["latest", "best"] = "latest"
+    """The newest checkpoint, or the best by evaluation."""
+    seed: int = 0
+    """Of the episode."""
+    sample: bool = False
+    """Draw actions from the policy instead of taking the most likely ones."""
+    max_steps: int = 1000
+    """Stop there if the episode has not ended."""
+
+
+def command(argv: Sequence[str]) -> int:
+    flags = parse(RecordFlags, argv, command="record", description="Write a GIF of an episode.")
+    start_jax()
+    import jax
+
+    from ..policy import load_policy
+    from ..recording import record_episode
+    from ..run import stored_settings
+
+    out = Path(flags.out) if flags.out else Path(flags.run) / "episode.gif"
+    act, env = load_policy(flags.run, flags.which), stored_settings(flags.run)["env"]
+    count = record_episode(env, act, out, key=jax.random.key(flags.seed), max_steps=flags.max_steps, sample=flags.sample)
+    print(f"{out} ({count} frames)")
+    return 0

@@ -1,0 +1,47 @@
+"""The learning curves of a run, as numbers: what was logged, against environment steps."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rl4jax.core.errors import CheckpointError, did_you_mean
+
+from .history import LOG, records
+
+RETURN, EVALUATION = "rollout/avg_return", "eval/return_mean"
+
+
+class Curve(NamedTuple):
+    """One metric of one run."""
+
+    steps: np.ndarray
+    values: np.ndarray
+
+    def smoothed(self, share: float = 0.05) -> "Curve":
+        """The running mean over a share of the points, half before and half behind each; near the ends over what there is."""
+        half = max(int(len(self.values) * share / 2), 1)
+        sums = np.concatenate([[0.0], np.cumsum(self.values)])
+        left = np.maximum(np.arange(len(self.values)) - half, 0)
+        right = np.minimum(np.arange(len(self.values)) + half + 1, len(self.values))
+        return Curve(self.steps, (sums[right] - sums[left]) / (right - left))
+
+
+def read_curves(run: Path) -> dict[str, Curve]:
+    """Every metric in the log of a run; values that are not finite are left out."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for record in records(run / LOG):
+        if record.get("type") == "scalar" and np.isfinite(value := float(record["value"])):
+            points.setdefault(record["key"], []).append((record["step"], value))
+    return {key: Curve(*(np.array(column) for column in zip(*sorted(rows), strict=True))) for key, rows in points.items()}
+
+
+def find_curve(run: Path, key: str) -> Curve:
+    """One metric of a run that must have it."""
+    curves = read_curves(run)
+    if not curves:
+        raise CheckpointError(f"{run} has no {LOG} with points yet. Give the folder of a run that has trained for a while.")
+    if key not in curves:
+        why = "No episode has ended yet." if key == RETURN else did_you_mean(key, curves)
+        raise CheckpointError(f"{run} has no metric {key!r}. {why}")
+    return curves[key]

@@ -1,0 +1,69 @@
+"""An environment by the name that is typed: a built-in runs in-graph, `gym:ID` on the host."""
+
+import difflib
+from typing import TYPE_CHECKING
+
+from rl4jax.core.errors import EnvError, did_you_mean
+from rl4jax.envs.registry import BUILT_IN, make
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from rl4jax.collect.playing import AnyVecEnv
+    from rl4jax.core.env import AbstractEnv
+
+GYM = "gym:"
+HOST_EVAL_ENVS = 10  # at most: all wait for the last one to finish
+
+
+def make_env(name: str, num_envs: int) -> "AnyVecEnv":
+    """The vector environment to train in."""
+    from rl4jax.core.gym_vec_env import GymVecEnv
+    from rl4jax.core.vec_env import VecEnv
+
+    if not name.startswith(GYM):
+        return VecEnv(_built_in(name), num_envs=num_envs)
+    return _gymnasium(name, lambda: GymVecEnv(name.removeprefix(GYM), num_envs=num_envs))
+
+
+def make_eval_env(name: str, num_episodes: int) -> "AnyVecEnv":
+    """One to evaluate in, which plays exactly so many episodes: in-graph all at once, on the host a few at a time."""
+    at_once = num_episodes
+    if name.startswith(GYM):
+        at_once = max(n for n in range(1, HOST_EVAL_ENVS + 1) if num_episodes % n == 0)
+    return make_env(name, at_once)
+
+
+def make_picture_env(name: str) -> "AbstractEnv | gymnasium.Env":
+    """One to look at."""
+    if not name.startswith(GYM):
+        return _built_in(name)
+    import gymnasium
+
+    return _gymnasium(name, lambda: gymnasium.make(name.removeprefix(GYM), render_mode="rgb_array"))
+
+
+def _built_in(name: str) -> "AbstractEnv":
+    if name in BUILT_IN:
+        return make(name)
+    import gymnasium
+
+    if name in gymnasium.registry:
+        raise EnvError(f"There is no built-in environment {name!r}. Gymnasium has one: type {GYM}{name}.")
+    raise EnvError(f"There is no environment {name!r}. {did_you_mean(name, BUILT_IN)} One of Gymnasium is {GYM}ID.")
+
+
+def _gymnasium(name: str, build):
+    """What `build` makes, with Gymnasium's own errors as ours."""
+    import gymnasium
+
+    try:
+        return build()
+    except gymnasium.error.UnregisteredEnv as error:
+        near = difflib.get_close_matches(name.removeprefix(GYM), gymnasium.registry, n=5, cutoff=0.4)
+        hint = did_you_mean(name, [GYM + other for other in near]) if near else str(error)
+        raise EnvError(f"There is no environment {name!r}. {hint}") from error
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        missing = isinstance(error, gymnasium.error.DependencyNotInstalled | ModuleNotFoundError)
+        hint = " rl4jax has extras, such as: pip install 'rl4jax[box2d]'" if missing else ""
+        raise EnvError(f"{name} cannot be made: {error}{hint}") from error

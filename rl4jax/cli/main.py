@@ -1,0 +1,76 @@
+"""`rl4jax COMMAND ...`: find the command, run it, and turn errors into messages and exit codes."""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from rl4jax.core.errors import ConfigError, Rl4JaxError, did_you_mean
+
+from .errors import RunFailed
+
+COMMANDS = {
+    "train": "train ppo ENV: train an agent; `rl4jax train ppo --help` lists every setting",
+    "resume": "resume RUN: go on with a run that was interrupted",
+    "eval": "eval RUN: play whole episodes and report their returns",
+    "record": "record RUN: write a GIF of an episode",
+    "plot": "plot RUN...: draw the learning curves of one or several runs",
+    "envs": "envs: list the built-in environments",
+}  # the imports that take long are made by the command that needs them
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            return dispatch(sys.argv[1:] if argv is None else argv)
+        except RunFailed as error:
+            say(str(error), "red")
+            return 1
+        except Rl4JaxError as error:
+            say(str(error), "red")
+            return 2
+        except ImportError as error:
+            if "rl4jax[" not in str(error):  # not an optional package that says how to install it
+                raise
+            say(str(error), "red")
+            return 1
+        except BrokenPipeError:  # whoever read our output has seen enough
+            sys.stdout = None
+            return 1
+        except OSError as error:
+            say(f"{error}.", "red")
+            return 1
+        except KeyboardInterrupt:
+            say("Stopped.", "red")
+            return 130
+
+
+def dispatch(argv: Sequence[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help"):
+        print("usage: rl4jax COMMAND ...\n\nReinforcement learning on JAX.\n")
+        print("\n".join(f"  {text}" for text in COMMANDS.values()))
+        print("\n`rl4jax COMMAND --help` says more.")
+        return 0
+    if argv[0] == "--version":
+        import rl4jax
+
+        print(f"rl4jax {rl4jax.__version__}")
+        return 0
+    if argv[0] not in COMMANDS:
+        raise ConfigError(f"rl4jax: there is no command {argv[0]!r}. {did_you_mean(argv[0], COMMANDS)}")
+    module = importlib.import_module(f"rl4jax.cli.commands.{argv[0]}")
+    return module.command(argv[1:])
+
+
+def say(text: str, style: str = "") -> None:
+    """A message to stderr, as it is: brackets are no markup and lines are not broken."""
+    from rich.console import Console
+
+    Console(stderr=True).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_warning(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
+    say(f"Warning: {message}", "yellow")

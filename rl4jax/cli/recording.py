@@ -1,0 +1,40 @@
+"""A GIF of an episode of a run."""
+
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import PRNGKeyArray
+
+from rl4jax.core.errors import EnvError
+from rl4jax.core.video import Act, record, write_gif
+
+from .environment import make_picture_env
+
+MOST_FRAMES = 250  # ten seconds; of a longer episode every second one is shown, or every third
+
+
+def record_episode(env_name: str, act: Act, out: Path, *, key: PRNGKeyArray, max_steps: int = 1000, sample: bool = False) -> int:
+    """Play one episode, write it, and return how many pictures it has."""
+    import gymnasium
+
+    env: Any = None
+    try:
+        env = make_picture_env(env_name)
+        frames = record(env, act if sample else greedy(act), key=key, max_steps=max_steps)
+    except (gymnasium.error.Error, ImportError, NotImplementedError) as error:  # its renderer is missing, or it has none
+        raise EnvError(f"{env_name} cannot be drawn: {error}{'' if str(error).endswith('.') else '.'}") from error
+    finally:
+        if isinstance(env, gymnasium.Env):
+            env.close()
+    shown = frames[:: -(-len(frames) // MOST_FRAMES)]
+    write_gif(out, shown)
+    return len(shown)
+
+
+def greedy(act: Act) -> Act:
+    """The same agent, never at random."""
+
+    def best(obs: Any, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[Any, Any]:
+        return act(obs, carry, mask)
+
+    return best

@@ -1,0 +1,58 @@
+"""What can be known of a model without running it: whether it answers as the spaces of the environment need."""
+
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+from gymnasium.spaces import flatdim
+
+from rl4jax.core.contract import describe
+from rl4jax.core.errors import ShapeError
+from rl4jax.core.spaces import struct_of
+
+from .distributions import AbstractDistribution
+from .model import Model, initial_carry
+
+
+def check_model(model: Model, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> None:
+    """Raise a clear error unless the model maps one observation to a distribution over the actions and one value."""
+    name = type(model).__name__
+    if isinstance(model, type) or not callable(model):
+        raise TypeError(
+            f"model is {model!r}; it must be an eqx.Module that is called with one observation. Use rl.nn.ActorCritic(env, key=key)."
+        )
+    carry = jax.eval_shape(lambda: initial_carry(model))
+    form = "(distribution, value)" if carry is None else "(distribution, value, carry)"
+    answer = jax.eval_shape(model, struct_of(observation_space), *(() if carry is None else (carry,)))
+    if not isinstance(answer, tuple) or len(answer) != (2 if carry is None else 3):
+        got = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+        hint = " A recurrent model needs a method initial_carry()." if isinstance(answer, tuple) and len(answer) == 3 else ""
+        raise TypeError(f"{name}: one observation gave {got}; the model must return {form}.{hint}")
+    pi, value = answer[:2]
+    if not isinstance(pi, AbstractDistribution):
+        raise TypeError(
+            f"{name}: the first value is {_name(pi)}, not a distribution. Return rl.nn.Categorical(logits), or another of rl.nn."
+        )
+    if not hasattr(value, "dtype") or value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
+        shape = getattr(value, "shape", None)
+        raise ShapeError(
+            f"{name}: a value of shape {shape} for one observation; it must be a float scalar. Use value[0] or jnp.squeeze(value)."
+        )
+    action = jax.eval_shape(lambda pi: pi.sample(jax.random.key(0)), pi)
+    if describe(action) != describe(struct_of(action_space)):
+        raise ShapeError(
+            f"{name}: its {type(pi).__name__} samples actions {describe(action)}, but the environment takes "
+            f"{describe(struct_of(action_space))} ({action_space}). Build it from the space: rl.nn.ActionHead(env.single_action_space, ...)."
+        )
+    if pi.mask_size != flatdim(action_space):
+        raise ShapeError(
+            f"{name}: its {type(pi).__name__} has {pi.mask_size} numbers for the choices of {action_space}, which has "
+            f"{flatdim(action_space)}."
+        )
+    if carry is not None and describe(answer[2]) != describe(carry):
+        raise ShapeError(f"{name}: the carry becomes {describe(answer[2])}, but initial_carry() is {describe(carry)}. Make the two agree.")
+
+
+def _name(x: Any) -> str:
+    return f"an array {describe(x)}" if isinstance(x, jax.ShapeDtypeStruct) else f"a {type(x).__name__}"
