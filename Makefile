@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup test test-all lint format docs bench demo clean
+.PHONY: help setup train test test-all lint format docs peers bench demo clean
 
 help:
+	@echo "make train     build .venv, train PPO on CartPole, show how well it plays"
 	@echo "make test      build .venv and run the tests"
 	@echo "make demo      play the built-in environments and write GIFs"
 	@echo "make test-all  the tests and the long runs"
@@ -30,6 +31,18 @@ setup: .venv/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@touch $@
 
+# The other libraries of the benchmark, apart: torch never enters .venv.
+peers: .venv-peers/.stamp
+
+.venv-peers/.stamp: requirements/peers.txt
+	@echo "Installing the peers into .venv-peers: 1.9 GB, a few minutes, once."
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/peers.txt
+	@touch $@
+
+train: .venv/.dev
+	$(BIN)/rl4jax train ppo CartPole
+
 test: .venv/.dev
 	$(BIN)/python -m pytest
 
@@ -49,11 +62,11 @@ format: .venv/.dev
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: .venv/.dev
+bench: .venv/.dev .venv-peers/.stamp
 	$(BIN)/python benchmarks/run.py
 
 demo: .venv/.dev
 	$(BIN)/python examples/random_agent.py
 
 clean:
-	rm -rf .venv .jax_cache site bench-results runs
+	rm -rf .venv .venv-peers .jax_cache site bench-results runs

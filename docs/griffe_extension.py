@@ -3,6 +3,7 @@
 - Equinox modules and named tuples are built from their fields, so they get a signature; commented fields are listed.
 - A method that a parent describes already is not described again.
 - Doctests are code.
+- The shape in `Float[Array, "T *B"]` is a string, though it could be read as a product.
 """
 
 import re
@@ -26,6 +27,7 @@ class Rl4Jax(griffe.Extension):
             drop_members(cls)
         for module in modules:
             fence_doctests(module)
+            quote_shapes(module)
 
 
 def every_module(module: griffe.Module) -> Iterator[griffe.Module]:
@@ -88,3 +90,32 @@ def fence_doctests(module: griffe.Module) -> None:
     for each in objects:
         if each.docstring:
             each.docstring.value = DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", each.docstring.value)
+
+
+def quote_shapes(module: griffe.Module) -> None:
+    members = [m for m in module.members.values() if not m.is_alias]
+    members += [m for cls in module.classes.values() if not cls.is_alias for m in cls.members.values() if not m.is_alias]
+    for member in members:
+        if member.is_function:
+            annotations = [parameter.annotation for parameter in member.parameters] + [member.returns]
+        else:
+            annotations = [member.annotation] if member.is_attribute else []
+        for annotation in annotations:
+            quote_shape(annotation)
+
+
+def quote_shape(annotation: Any) -> None:
+    """Also of the parts of a union or a tuple."""
+    if isinstance(annotation, griffe.ExprSubscript):
+        if annotation.canonical_path.startswith("jaxtyping.") and isinstance(annotation.slice, griffe.ExprTuple):
+            kind, shape = annotation.slice.elements
+            if isinstance(shape, griffe.Expr):
+                annotation.slice.elements = [kind, '"' + re.sub(r"\* (?=\w)", "*", str(shape)) + '"']
+            return
+        quote_shape(annotation.slice)
+    if isinstance(annotation, griffe.ExprTuple):
+        parts = annotation.elements
+    else:
+        parts = (annotation.left, annotation.right) if isinstance(annotation, griffe.ExprBinOp) else ()
+    for part in parts:
+        quote_shape(part)

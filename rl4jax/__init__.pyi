@@ -1,5 +1,6 @@
 from . import collect as collect, envs as envs, nn as nn
 from .algo import ppo as ppo
+from .cli import load_policy as load_policy
 from .collect import Evaluation as Evaluation, Rollout as Rollout, evaluate as evaluate
 from .core import (
     AbstractEnv as AbstractEnv,
@@ -24,6 +25,7 @@ from .core import (
     RescaleAction as RescaleAction,
     RewardClip as RewardClip,
     Rl4JaxError as Rl4JaxError,
+    RunDir as RunDir,
     RunningStats as RunningStats,
     ShapeError as ShapeError,
     Step as Step,
@@ -36,9 +38,11 @@ from .core import (
     check_env as check_env,
     clip_action as clip_action,
     flatten as flatten,
+    load as load,
     random_act as random_act,
     random_action as random_action,
     record as record,
+    save as save,
     setup as setup,
     to_gymnasium as to_gymnasium,
     write_gif as write_gif,

@@ -1,23 +1,189 @@
-"""The examples run, each in a short form, as a user starts them."""
+"""The examples run as a user starts them, each in a short form; the long runs keep what their first lines promise."""
 
+import functools
+import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
 
-EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+import jax
+import jax.numpy as jnp
+import pytest
+
+import rl4jax as rl
+
+ROOT = pathlib.Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+TRAINING = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name != "random_agent.py")
 
 
-def run(name, *args, cwd):
-    return subprocess.run([sys.executable, EXAMPLES / name, *args], cwd=cwd, capture_output=True, text=True, check=True)
+def run(*command, cwd):
+    """What a new Python prints; its compiled programs are shared with the other tests."""
+    env = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(ROOT / ".jax_cache"), "PYTHONPATH": str(EXAMPLES)}
+    done = subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def outcome(module, cwd, call="main()"):
+    """What a function of an example returns, after the whole run."""
+    return json.loads(run("-c", f"import json, {module}; print(json.dumps({module}.{call}))", cwd=cwd).splitlines()[-1])
+
+
+@pytest.fixture
+def load():
+    """A function that imports an example."""
+
+    def import_file(module):
+        spec = importlib.util.spec_from_file_location(module, EXAMPLES / f"{module}.py")
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
+
+    return import_file
 
 
 def test_random_agent_logs_and_draws(tmp_path):
     for _ in range(2):  # the second run begins a new log
-        run("random_agent.py", "Memory", "MultiDiscreteNav", cwd=tmp_path)
+        run(EXAMPLES / "random_agent.py", "Memory", "MultiDiscreteNav", cwd=tmp_path)
     records = [json.loads(line) for line in (tmp_path / "runs/random/log.jsonl").read_text().splitlines()]
     values = {record["key"]: record["value"] for record in records}
     assert len(records) == 4
     assert abs(values["Memory/mean_return"] - 17 / 4) < 0.1, "17 recalls at chance"
     assert values["Memory/episodes"] == 64 * 1000 / 20
     assert (tmp_path / "runs/random/Memory.gif").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_each_example_runs_in_a_short_form(name, tmp_path):
+    printed = run(EXAMPLES / name, "--short", cwd=tmp_path)
+    assert "update   0" in printed or "shaping" in printed or "learning rate" in printed or "[step" in printed
+    assert len((EXAMPLES / name).read_text().splitlines()) < 120
+
+
+def test_the_annotated_example_logs_each_update_once(tmp_path):
+    for _ in range(2):
+        run(EXAMPLES / "ppo_annotated.py", "--short", cwd=tmp_path)
+    records = [json.loads(line) for line in (tmp_path / "runs/annotated/log.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records if record["key"] == "train/lr"] == [512, 1024, 1536, 2048]
+
+
+def test_a_config_file_with_an_unknown_name_is_refused(tmp_path):
+    text = (EXAMPLES / "config_driven.toml").read_text()
+    (tmp_path / "wrong.toml").write_text(text.replace("ent_coef", "entropy_coef"))
+    with pytest.raises(AssertionError, match="entropy_coef"):
+        run(EXAMPLES / "config_driven.py", "wrong.toml", "--short", cwd=tmp_path)
+
+
+def test_the_village_is_solved_exactly_and_choice_matters(load):
+    village = load("action_masking")
+    best = village.solve(lambda of_action, legal: of_action.max(-1, where=legal, initial=0.0))
+    random = village.solve(lambda of_action, legal: of_action.mean(-1, where=legal))
+    assert best == pytest.approx(score_by_recursion(max), rel=1e-5)
+    assert random == pytest.approx(score_by_recursion(lambda values: sum(values) / len(values)), rel=1e-5)
+    assert random < 0.6 * best
+
+    def anything_legal(obs):
+        return rl.nn.Categorical(jnp.zeros(4)), jnp.zeros(())
+
+    played = rl.evaluate(anything_legal, rl.VecEnv(village.Village(), 500), 2_000, key=jax.random.key(0), greedy=False)
+    assert float(played.mean) == pytest.approx(random, abs=4 * float(played.std) / 2_000**0.5)
+
+
+def score_by_recursion(choose):
+    """The rules of the village once more, for a reader without arrays."""
+
+    @functools.cache
+    def score(turns_left, coins, farms):
+        if turns_left == 0:
+            return 0.0
+        moves = [(coins + 1, farms, 0)]
+        moves += [(coins - 3, farms + 1, 0)] if coins >= 3 and farms < 5 else []
+        moves += [(coins - 5, farms, 1)] if coins >= 5 else []
+        moves += [(coins - 15, farms, 4)] if coins >= 15 else []
+        return choose([points + sum(score(turns_left - 1, min(c + f * pay, 30), f) for pay in (1, 2)) / 2 for c, f, points in moves])
+
+    return score(20, 0, 0)
+
+
+def test_potential_shaping_adds_the_same_to_every_way(load, getkey):
+    maze = load("reward_shaping")
+    plain, shaped, gamma = maze.Maze(), maze.Shaped(maze.Maze()), maze.GAMMA
+    phi = -0.1 * maze.DISTANCE
+
+    def added(state, action):
+        key = getkey()
+        after, step = shaped.step(state, jnp.int32(action), key)
+        return after, step, float(step.reward - plain.step(state, jnp.int32(action), jax.random.clone(key))[1].reward)
+
+    state, _ = shaped.reset(getkey())
+    total, t, truncated = 0.0, 0, False
+    while not truncated:  # left and right in the first room: watched for 60 steps
+        state, step, extra = added(state, 1 if t % 2 else 3)
+        total, t, truncated = total + gamma**t * extra, t + 1, bool(step.truncated)
+    assert total == pytest.approx(gamma**60 * phi[state.cell] - phi[0], abs=1e-4), "the cell that was reached counts"
+
+    beside = maze.MazeState(jnp.int32(maze.GOAL - maze.COLUMNS), jnp.int32(0))
+    ends = [added(beside, 2) for _ in range(3)]
+    assert any(step.terminated for _, step, _ in ends)
+    for after, step, extra in ends:
+        after_phi = 0.0 if step.terminated else phi[after.cell]
+        assert extra == pytest.approx(gamma * after_phi - phi[beside.cell], abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["quickstart", "ppo_annotated", "gymnasium_env"])
+def test_cart_pole_is_solved(module, tmp_path):
+    assert outcome(module, tmp_path) >= 475
+
+
+@pytest.mark.slow
+def test_cart_pole_is_solved_by_the_settings_in_the_file(tmp_path):
+    assert outcome("config_driven", tmp_path, "main(config_driven.read())") >= 475
+
+
+@pytest.mark.slow
+def test_the_custom_environment_is_played_well(tmp_path):
+    reached, best = outcome("custom_env", tmp_path)
+    assert reached >= best - 0.1
+
+
+@pytest.mark.slow
+def test_the_pendulum_is_held_up(tmp_path):
+    assert outcome("ppo_continuous", tmp_path) >= -220
+
+
+@pytest.mark.slow
+def test_the_navigator_takes_the_shortest_way(tmp_path):
+    reached, best = outcome("ppo_multi_discrete", tmp_path)
+    assert reached >= 0.95 * best
+
+
+@pytest.mark.slow
+def test_the_village_grows_as_it_can(tmp_path):
+    reached, random, best = outcome("action_masking", tmp_path)
+    assert reached >= 0.9 * best
+    assert random < 0.6 * best
+
+
+@pytest.mark.slow
+def test_shaped_rewards_find_the_goal(tmp_path):
+    rates = outcome("reward_shaping", tmp_path)
+    assert rates["none"] <= 0.1
+    assert min(rates["intrinsic"], rates["potential"], rates["both"]) >= 0.9
+
+
+@pytest.mark.slow
+def test_only_memory_recalls(tmp_path):
+    forgetful, remembering = outcome("lstm_policy", tmp_path)
+    assert forgetful < 0.4
+    assert remembering >= 0.95
+
+
+@pytest.mark.slow
+def test_learning_rates_are_ranked_over_seeds(tmp_path):
+    slow, middle, fast = outcome("many_seeds", tmp_path)
+    assert len(fast) == 8
+    assert sum(slow) < sum(middle) < sum(fast)

@@ -1,9 +1,10 @@
-"""The other library in a process of its own, with an interpreter of its own: torch and an older gymnax never enter our environment."""
+"""A contestant in a process of its own. The other libraries have an interpreter of their own too: torch never enters our environment."""
 
 import contextlib
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,11 +23,12 @@ class Peer:
     """
 
     def __init__(self, program: str, *args: str, timeout: float = 300.0):
-        if not PYTHON.exists():
+        python = sys.executable if program.startswith("rl4jax") else PYTHON
+        if not pathlib.Path(python).exists():
             raise FileNotFoundError(f"{PYTHON.parents[1].name} is not there. Build it with: make peers")
         self.program, self.timeout = program, timeout
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
-        command = [PYTHON, HERE / f"{program}.py", *args]
+        command = [python, HERE / f"{program}.py", *args]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True, bufsize=1, cwd=HERE
         )

@@ -12,7 +12,7 @@ from rl4jax.core.spaces import StaticSpace, clip_action
 from rl4jax.nn.model import Model, apply, initial_carry
 from rl4jax.nn.packed import Packed, pack
 
-from .run import Which, load_run
+from .run import load_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +43,11 @@ def make_policy(model: Model, env) -> Policy:
     return Policy(pack(model), StaticSpace(env.single_action_space))
 
 
-def load_policy(run: str | os.PathLike[str], which: Which = "latest") -> Policy:
-    """The policy of a run from its folder: `act = rl.load_policy("runs/...")`, then `action, carry = act(obs)`."""
+def load_policy(run: str | os.PathLike[str], which: str = "latest") -> Policy:
+    """The policy of a run from its folder: `act = rl.load_policy("runs/...")`, then `action, carry = act(obs)`.
+
+    `which` is "latest", the newest checkpoint, or "best", the best by evaluation.
+    """
     loaded = load_run(run)
     try:
         _, state = loaded.need(which)

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 SECONDS_BETWEEN_LINES = 10.0
-SECONDS_BETWEEN_DRAWINGS = 0.1
+DRAWINGS_PER_SECOND = 3  # each costs milliseconds that training then lacks
 
 
 class Progress:
-    """`with Progress(total, at): ...`. All numbers are environment steps."""
+    """Speaks to the user while a run goes on; `quiet` keeps all of it back."""
 
     def __init__(self, quiet: bool = False):
         self._console = Console(stderr=True)
@@ -43,7 +43,7 @@ class Progress:
         now = time.monotonic()
         if self._began_at is None:
             self._began, self._began_at, self._shown = now, step, now
-        pause = SECONDS_BETWEEN_DRAWINGS if self._console.is_terminal else SECONDS_BETWEEN_LINES
+        pause = 1 / DRAWINGS_PER_SECOND if self._console.is_terminal else SECONDS_BETWEEN_LINES
         if self._quiet or (now - self._shown < pause and step < total):
             return
         self._shown = now
@@ -55,7 +55,8 @@ class Progress:
             return
         if self._bar is None:
             columns = TextColumn("{task.fields[text]}"), TimeRemainingColumn(compact=True)
-            self._bar = Bars(TextColumn("training"), BarColumn(), MofNCompleteColumn(), *columns, console=self._console)
+            columns = TextColumn("training"), BarColumn(), MofNCompleteColumn(), *columns
+            self._bar = Bars(*columns, console=self._console, refresh_per_second=DRAWINGS_PER_SECOND)
             self._task = self._bar.add_task("", total=total, completed=step, text="")
             self._bar.start()
         self._bar.update(self._task, completed=step, text=f"{speed:,.0f} steps/s  {mean}{note}")

@@ -62,7 +62,7 @@ def make_pictures(run: Run, outcome: Outcome, progress: Progress) -> dict[str, P
     return made
 
 
-def print_result(run: Run, result: dict[str, Any], pictures: dict[str, Path], evaluation: dict[str, float], *, as_json: bool) -> None:
+def print_result(run: Run, result: dict[str, Any], pictures: dict[str, Path], evaluation: dict[str, int | float], *, as_json: bool) -> None:
     """One line of JSON, or words."""
     if as_json:
         print(json.dumps(result))

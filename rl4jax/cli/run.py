@@ -23,7 +23,6 @@ from .options import Options
 from .settings import Rate, Settings, checked, defaults
 
 ALGORITHM = "ppo"
-Which = Literal["latest", "best"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Run:
         """What a checkpoint must look like. A host environment cannot be traced: there it is a real state."""
         return self.fresh() if self.on_host else jax.eval_shape(self.fresh)
 
-    def load(self, which: Which = "latest") -> tuple[int, ppo.State] | None:
+    def load(self, which: str = "latest") -> tuple[int, ppo.State] | None:
         """A checkpoint and its step, if there is one. The episodes of host environments begin anew: they cannot be stored."""
         require(which in ("latest", "best"), "which", which, "'latest' or 'best'")
         found = self.directory.latest(self.like) if which == "latest" else self.directory.best(self.like)
@@ -93,7 +92,7 @@ class Run:
         step, state = found
         return step, dataclasses.replace(state, playing=begin(state.model, self.env, key=self.key("begin", step)))
 
-    def need(self, which: Which = "latest") -> tuple[int, ppo.State]:
+    def need(self, which: str = "latest") -> tuple[int, ppo.State]:
         """`load`, where there must be one."""
         found = self.load(which)
         if found is None:
@@ -121,7 +120,7 @@ def build_run(settings: Settings, path: str | os.PathLike[str]) -> Run:
     cfg = ppo.Config(**{name: _setting(value, max(num_updates, 1)) for name, value in own.items()})
     if not num_updates:
         raise ConfigError(f"--total-steps {options.total_steps} is less than one rollout: num_steps * num_envs = {batch}.")
-    _check_minibatches(options, cfg)
+    ppo.check_minibatches(cfg.num_steps, options.num_envs, cfg.num_minibatches, recurrent=options.core != "none")
     run = Run(RunDir(path, keep=options.keep), options, cfg, make_env(options.env, options.num_envs))
     eqx.filter_eval_shape(run.make_model)  # a network that cannot be built should say so now
     return run
@@ -152,13 +151,3 @@ def _setting(value: Any, num_updates: int) -> Any:
     """A value for `ppo.Config`: `linear(START, END)` becomes a schedule over the run."""
     match = Rate.pattern.fullmatch(value) if isinstance(value, str) else None
     return Linear(float(match[1]), float(match[2]), float(num_updates)) if match else value
-
-
-def _check_minibatches(options: Options, cfg: ppo.Config) -> None:
-    """As `ppo.update` does, but before anything is written or compiled."""
-    recurrent = options.core != "none"
-    size = options.num_envs if recurrent else cfg.num_steps * options.num_envs
-    if size % cfg.num_minibatches:
-        what = "num_envs, since a recurrent model learns from whole environments," if recurrent else "num_steps * num_envs"
-        fitting = [n for n in range(1, size + 1) if size % n == 0]
-        raise ConfigError(f"--num-minibatches {cfg.num_minibatches} must divide {what} = {size}. Choose one of {fitting}.")

@@ -5,9 +5,9 @@ the later lines of the log. The verbs are called as a user's loop would, so ever
 """
 
 import contextlib
-import signal
 import time
 from collections.abc import Iterator, Mapping
+from signal import Signals
 from typing import Any, NamedTuple
 
 import jax
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
     state: ppo.State
     step: int
     tally: Tally
-    signal: signal.Signals | None = None
+    signal: Signals | None = None
     was_finished: bool = False
 
 

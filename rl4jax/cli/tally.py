@@ -23,7 +23,7 @@ class Tally:
     total_skipped: int = 0
     train_seconds: float = 0.0  # of earlier processes, without compilation and evaluation
     compile_seconds: float = 0.0  # likewise
-    evaluation: dict[str, float] | None = None  # the last one, with its step
+    evaluation: dict[str, int | float] | None = None  # the last one, with its step
 
     def __post_init__(self):
         self.recent: collections.deque[float] = collections.deque(maxlen=100)  # returns
@@ -61,15 +61,15 @@ class Tally:
         compiling = max((self._first or 0.0) - typical, 0.0)
         return self.train_seconds + self._seconds - compiling, self.compile_seconds + compiling
 
-    def take_line(self) -> dict[str, float]:
+    def take_line(self) -> dict[str, int | float]:
         """What the log should say of the turns since its last line. No episode, no mean."""
-        line: dict[str, float] = {"train/skipped": self.skipped}
+        line: dict[str, int | float] = {"train/skipped": self.skipped}
         if self.episodes:
             line |= {"rollout/avg_return": self.return_sum / self.episodes, "rollout/avg_length": self.length_sum / self.episodes}
         self.episodes, self.return_sum, self.length_sum, self.skipped = 0, 0.0, 0.0, 0
         return line
 
-    def set_evaluation(self, step: int, result: Evaluation) -> dict[str, float]:
+    def set_evaluation(self, step: int, result: Evaluation) -> dict[str, int | float]:
         """Keep an evaluation; returns its lines for the log."""
         mean, std = float(result.mean), float(result.std)
         self.evaluation = {"step": step, "mean": mean, "std": std, "episodes": len(result.returns)}

@@ -1,3 +1,4 @@
+from .checkpoint import load as load, read_metadata as read_metadata, save as save
 from .env import AbstractEnv as AbstractEnv, Step as Step
 from .env_checker import check_env as check_env
 from .errors import (
@@ -19,6 +20,7 @@ from .log import (
     TensorBoardLogger as TensorBoardLogger,
     WandbLogger as WandbLogger,
 )
+from .run_dir import RunDir as RunDir
 from .running_stats import RunningStats as RunningStats
 from .runtime import setup as setup
 from .schedule import Linear as Linear

@@ -7,6 +7,7 @@ format version, library versions, the kinds of PRNG keys, the user's metadata.
 
 import difflib
 import hashlib
+import importlib.metadata
 import json
 import os
 from collections import Counter
@@ -21,8 +22,6 @@ import safetensors
 import safetensors.numpy
 from jax.core import Tracer
 from jaxtyping import PyTree
-
-import rl4jax
 
 from .atomic import to_json, write_atomic
 from .errors import CheckpointError, require
@@ -129,7 +128,7 @@ def _encode(tree: PyTree, metadata: dict[str, Any]) -> bytes:
     about = {
         "format": _MARK,  # a second time, so that a flipped bit in the first cannot pass for a file that is not ours
         "version": _VERSION,
-        "versions": {"rl4jax": rl4jax.__version__, "jax": jax.__version__, "numpy": np.__version__},
+        "versions": {"rl4jax": importlib.metadata.version("rl4jax"), "jax": jax.__version__, "numpy": np.__version__},
         "keys": keys,
         "metadata": metadata,
     }

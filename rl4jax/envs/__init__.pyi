@@ -1,5 +1,6 @@
 from .acrobot import Acrobot as Acrobot
 from .cart_pole import CartPole as CartPole
+from .cart_pole_no_vel import CartPoleNoVel as CartPoleNoVel
 from .catch import Catch as Catch
 from .grid_world import GridWorld as GridWorld
 from .memory import Memory as Memory

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 BUILT_IN: tuple[str, ...] = (
     "CartPole",
+    "CartPoleNoVel",
     "Pendulum",
     "MountainCar",
     "MountainCarContinuous",
@@ -38,12 +39,13 @@ def make(name: str, **fields: Any) -> "rl4jax.core.env.AbstractEnv":
     if name not in BUILT_IN:
         raise EnvError(f"make({name!r}): there is no such built-in environment. {did_you_mean(name, BUILT_IN)}")
     env_class = getattr(importlib.import_module("rl4jax.envs"), name)
-    known = [field.name for field in dataclasses.fields(env_class)]
+    known = {field.name: field.default for field in dataclasses.fields(env_class)}
     for field in fields:
         if field not in known:
             choice = did_you_mean(field, known) if known else "It has no fields."
             raise ConfigError(f"make({name!r}): {name} has no field {field!r}. {choice}")
     for field, value in fields.items():
-        if not isinstance(value, bool | int | float) and not hasattr(value, "dtype"):
+        is_word = isinstance(value, str) and isinstance(known[field], str)
+        if not is_word and not isinstance(value, bool | int | float) and not hasattr(value, "dtype"):
             raise ConfigError(f"make({name!r}): {field} = {value!r} must be a number or an array.")
     return env_class(**fields)

@@ -12,6 +12,7 @@ from .distributions import (
 )
 from .mlp import MLP as MLP
 from .model import Normalized as Normalized, Recurrent as Recurrent, initial_carry as initial_carry
+from .model_check import check_model as check_model
 from .orthogonal import orthogonal_linear as orthogonal_linear
 from .packed import Packed as Packed, pack as pack
 from .recurrent import GRU as GRU, LSTM as LSTM

@@ -43,7 +43,7 @@ def check_model(model: Model, observation_space: gymnasium.Space, action_space: 
     if describe(action) != describe(struct_of(action_space)):
         raise ShapeError(
             f"{name}: its {type(pi).__name__} samples actions {describe(action)}, but the environment takes "
-            f"{describe(struct_of(action_space))} ({action_space}). Build it from the space: rl.nn.ActionHead(env.single_action_space, ...)."
+            f"{describe(struct_of(action_space))} ({action_space}). Build it from the space: rl.nn.ActionHead(action_space, ...)."
         )
     if pi.mask_size != flatdim(action_space):
         raise ShapeError(

@@ -1,7 +1,6 @@
 """PPO's verbs: what each promises, for every kind of model and environment."""
 
 import dataclasses
-import hashlib
 
 import equinox as eqx
 import jax
@@ -249,6 +248,18 @@ def test_dead_slots_do_not_reach_the_loss(played):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 512, 2**16 + 1])
+def test_a_random_order_is_a_permutation(n, getkey):
+    assert sorted(ppo.random_order(n, getkey()).tolist()) == list(range(n))
+
+
+def test_every_order_is_equally_likely(getkey):
+    orders = jax.vmap(lambda key: ppo.random_order(4, key))(jax.random.split(getkey(), 24_000))
+    _, counts = np.unique(np.asarray(orders), axis=0, return_counts=True)
+    assert len(counts) == 24
+    assert abs(counts - 1000).max() < 5 * np.sqrt(1000)
+
+
 class Wrong(eqx.Module):
     """Returns what it is told to."""
 
@@ -276,11 +287,13 @@ def test_a_model_with_the_wrong_output_is_told_what_is_wrong(env, answer, said):
 @pytest.mark.usefixtures("one_state_twice")
 def test_minibatches_must_divide_the_batch(env, played):
     state, rollout = played
-    with pytest.raises(rl.ConfigError, match=r"num_minibatches = 5 must divide .* 16 \* 4 = 64. Choose one of \[1, 2, 4, 8, 16, 32, 64\]"):
+    with pytest.raises(
+        rl.ConfigError, match=r"num_minibatches = 5 must divide num_steps \* num_envs = 64. Choose one of \[1, 2, 4, 8, 16, 32, 64\]"
+    ):
         ppo.update(state, rollout, dataclasses.replace(SMALL, num_minibatches=5))
     recurrent = dataclasses.replace(SMALL, num_minibatches=8)
     state, rollout = ppo.collect(started(env, recurrent, core="gru"), env, recurrent)
-    with pytest.raises(rl.ConfigError, match=r"whole environments, and num_envs = 4. Choose one of \[1, 2, 4\]"):
+    with pytest.raises(rl.ConfigError, match=r"whole environments\) = 4. Choose one of \[1, 2, 4\]"):
         ppo.update(state, rollout, recurrent)
 
 
@@ -302,5 +315,5 @@ def test_settings_out_of_range_are_refused(field, value, rule):
 def test_a_short_run_gives_the_weights_it_always_gave(env):
     """Not a claim of correctness: whoever changes results sees it here, and says so in the CHANGELOG."""
     state, _ = ppo.train(started(env, SMALL), env, SMALL, 2)
-    rounded = [np.round(np.asarray(x, np.float64), 3) + 0.0 for x in state.packed.params]
-    assert hashlib.sha256(b"".join(x.tobytes() for x in rounded)).hexdigest()[:12] == "?"
+    sizes = [float(jnp.abs(x).sum()) for x in state.packed.params]
+    assert sizes == pytest.approx([0.0], abs=2e-3)

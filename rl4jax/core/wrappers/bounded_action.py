@@ -3,7 +3,7 @@
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ..env import AbstractEnv, EnvState, Step
 from ..errors import EnvError, require
@@ -25,7 +25,7 @@ class ClipAction(AbstractWrapper):
     def action_space(self) -> gymnasium.spaces.Box:
         return gymnasium.spaces.Box(-np.inf, np.inf, self.low.shape)
 
-    def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
+    def step(self, state: EnvState, action: PyTree, key: PRNGKeyArray) -> tuple[EnvState, Step]:
         return self.env.step(state, jnp.clip(action, self.low, self.high), key)
 
 
@@ -48,7 +48,7 @@ class RescaleAction(AbstractWrapper):
     def action_space(self) -> gymnasium.spaces.Box:
         return gymnasium.spaces.Box(self.low, self.high, self.inner_low.shape)
 
-    def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
+    def step(self, state: EnvState, action: PyTree, key: PRNGKeyArray) -> tuple[EnvState, Step]:
         share = (jnp.clip(action, self.low, self.high) - self.low) / (self.high - self.low)
         return self.env.step(state, self.inner_low + share * (self.inner_high - self.inner_low), key)
 

@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from ..env import EnvState, Step
 from .wrapper import AbstractWrapper
@@ -33,7 +33,7 @@ class EpisodeStats(AbstractWrapper):
         zero, none = jnp.zeros(()), jnp.zeros((), jnp.int32)
         return EpisodeStatsState(state, zero, none, zero, none), obs
 
-    def step(self, state: EpisodeStatsState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EpisodeStatsState, Step]:
+    def step(self, state: EpisodeStatsState, action: PyTree, key: PRNGKeyArray) -> tuple[EpisodeStatsState, Step]:
         inner, step = self.env.step(state.env, action, key)
         sums = (state.episode_return + step.reward, state.episode_length + 1)
         return EpisodeStatsState(inner, *sums, state.last_return, state.last_length), step

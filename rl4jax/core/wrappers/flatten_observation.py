@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import gymnasium
 import numpy as np
-from jaxtyping import ArrayLike, PRNGKeyArray, PyTree
+from jaxtyping import PRNGKeyArray, PyTree
 
 from ..env import AbstractEnv, EnvState, Step
 from ..spaces import StaticSpace, flatten
@@ -31,6 +31,6 @@ class FlattenObservation(AbstractWrapper):
         state, obs = self.env.reset(key)
         return state, flatten(self._space.space, obs)
 
-    def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
+    def step(self, state: EnvState, action: PyTree, key: PRNGKeyArray) -> tuple[EnvState, Step]:
         state, step = self.env.step(state, action, key)
         return state, step._replace(obs=flatten(self._space.space, step.obs))

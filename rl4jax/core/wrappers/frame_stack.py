@@ -4,7 +4,7 @@ import equinox as eqx
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
 from ..env import AbstractEnv, EnvState, Step
 from ..errors import EnvError, is_count, require
@@ -48,7 +48,7 @@ class FrameStack(AbstractWrapper):
         frames = jnp.concatenate([obs] * self.num_frames, axis=-1)
         return FrameStackState(state, frames), frames
 
-    def step(self, state: FrameStackState, action: ArrayLike, key: PRNGKeyArray) -> tuple[FrameStackState, Step]:
+    def step(self, state: FrameStackState, action: PyTree, key: PRNGKeyArray) -> tuple[FrameStackState, Step]:
         inner, step = self.env.step(state.env, action, key)
         frames = jnp.concatenate([state.frames[..., step.obs.shape[-1] :], step.obs], axis=-1)
         return FrameStackState(inner, frames), step._replace(obs=frames)

@@ -1,7 +1,7 @@
 """Keep rewards small."""
 
 import jax.numpy as jnp
-from jaxtyping import ArrayLike, PRNGKeyArray
+from jaxtyping import PRNGKeyArray, PyTree
 
 from ..env import AbstractEnv, EnvState, Step
 from ..errors import require
@@ -18,7 +18,7 @@ class RewardClip(AbstractWrapper):
         if isinstance(self.limit, int | float):
             require(self.limit > 0, "RewardClip.limit", self.limit, "a positive number")
 
-    def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
+    def step(self, state: EnvState, action: PyTree, key: PRNGKeyArray) -> tuple[EnvState, Step]:
         state, step = self.env.step(state, action, key)
         reward = jnp.clip(step.reward, -self.limit, self.limit)
         return state, step._replace(reward=reward)

@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from ..env import AbstractEnv, EnvState, Step
 from ..errors import is_count, require
@@ -32,7 +32,7 @@ class TimeLimit(AbstractWrapper):
         state, obs = self.env.reset(key)
         return TimeLimitState(state, jnp.zeros((), jnp.int32)), obs
 
-    def step(self, state: TimeLimitState, action: ArrayLike, key: PRNGKeyArray) -> tuple[TimeLimitState, Step]:
+    def step(self, state: TimeLimitState, action: PyTree, key: PRNGKeyArray) -> tuple[TimeLimitState, Step]:
         inner, step = self.env.step(state.env, action, key)
         t = state.t + 1
         truncated = step.truncated | (t >= self.max_steps)

@@ -3,7 +3,7 @@
 import equinox as eqx
 import gymnasium
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree, UInt8
 
 from ..contract import check_is_env
 from ..env import AbstractEnv, EnvState, Step
@@ -32,7 +32,7 @@ class AbstractWrapper(AbstractEnv):
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:
         return self.env.reset(key)
 
-    def step(self, state: EnvState, action: ArrayLike, key: PRNGKeyArray) -> tuple[EnvState, Step]:
+    def step(self, state: EnvState, action: PyTree, key: PRNGKeyArray) -> tuple[EnvState, Step]:
         return self.env.step(state, action, key)
 
     def action_mask(self, state: EnvState) -> Bool[Array, " A"] | None:

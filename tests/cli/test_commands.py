@@ -1,0 +1,157 @@
+"""Each command from end to end, in a process of its own where that matters."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rl4jax.cli.main import main
+from rl4jax.core.run_dir import RunDir
+from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax
+
+KEYS = {"eval_return_mean", "eval_return_std", "steps", "train_seconds", "compile_seconds", "steps_per_second"}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a finished run, and what the command said."""
+    run = tmp_path_factory.mktemp("runs") / "first"
+    answer = rl4jax(
+        "train", "ppo", "CartPole", *TINY, "--total-steps", 330, "--seed", 3, "--out", run, "--json", "--tensorboard", "--eval-every", 7
+    )
+    return run, answer
+
+
+def test_train_prints_one_line_of_json(trained):
+    run, (code, out, err) = trained
+    assert code == 0, err
+    result = json.loads(out)
+    assert out.count("\n") == 1
+    assert result.keys() >= KEYS
+    assert (result["env"], result["seed"], result["out"], result["steps"]) == ("CartPole", 3, str(run), 20 * STEPS_PER_UPDATE)
+    assert result["eval_return_mean"] >= 8
+    assert result["compile_seconds"] > 0
+    assert result["steps_per_second"] == pytest.approx(result["steps"] / result["train_seconds"], rel=0.05)
+    assert json.loads((run / "result.json").read_text()) == result
+
+
+def test_a_run_folder_holds_all_that_is_needed(trained):
+    run, _ = trained
+    config = json.loads((run / "config.json").read_text())
+    assert (config["algorithm"], config["env"], config["seed"], config["hidden"], config["gamma"]) == ("ppo", "CartPole", 3, [8], 0.99)
+    assert json.loads((run / "versions.json").read_text()).keys() >= {"python", "rl4jax", "jax", "jaxlib", "equinox", "optax", "numpy"}
+    with Image.open(run / "curve.png") as curve, Image.open(run / "episode.gif") as episode:
+        assert curve.width > 600
+        assert episode.n_frames > 1
+    assert RunDir(run).steps() == [16 * STEPS_PER_UPDATE, 18 * STEPS_PER_UPDATE, 20 * STEPS_PER_UPDATE]
+    assert RunDir(run).best_path.exists()
+
+
+def test_each_step_is_logged_once_in_both_logs(trained):
+    run, _ = trained
+    counts, values = logged(run)
+    assert set(counts.values()) == {1}
+    assert in_tensorboard(run) == counts
+    assert {step for key, step in counts if key == "train/loss"} == set(range(STEPS_PER_UPDATE, 321, STEPS_PER_UPDATE))
+    assert {step for key, step in counts if key == "eval/return_mean"} == {7 * STEPS_PER_UPDATE, 14 * STEPS_PER_UPDATE, 320}
+    assert all(np.isfinite(value) for (key, _), value in values.items() if key != "train/explained_variance")
+
+
+def test_the_stored_toml_repeats_the_run_bit_by_bit(trained, tmp_path):
+    run, _ = trained
+    code, _, err = rl4jax("train", "ppo", "--config", run / "config.toml", "--out", tmp_path / "again", "--quiet")
+    assert code == 0, err
+    assert_same_bits(run, tmp_path / "again")
+
+
+def test_a_folder_with_a_run_is_refused(trained, capsys):
+    run, _ = trained
+    assert main(["train", "ppo", "CartPole", "--out", str(run)]) == 2
+    assert f"rl4jax resume {run}" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_resuming_a_finished_run_reports_its_evaluation(trained, capsys):
+    run, (_, out, _) = trained
+    assert main(["resume", str(run), "--json"]) == 0
+    captured = capsys.readouterr()
+    again, first = json.loads(captured.out), json.loads(out)
+    assert "is finished" in captured.err
+    assert [again[name] for name in ("eval_return_mean", "eval_return_std", "steps")] == [
+        first[name] for name in ("eval_return_mean", "eval_return_std", "steps")
+    ]
+
+
+def test_eval_repeats_the_evaluation_of_the_run(trained, capsys):
+    run, (_, out, _) = trained
+    assert main(["eval", str(run), "--episodes", "4", "--json"]) == 0
+    again, first = json.loads(capsys.readouterr().out), json.loads(out)
+    assert again["eval_return_mean"] == first["eval_return_mean"]
+    assert main(["eval", str(run), "--episodes", "4", "--which", "best", "--sample", "--seed", "1"]) == 0
+    assert "over 4 episodes, sampled actions" in capsys.readouterr().out
+
+
+def test_record_writes_a_gif(trained, tmp_path, capsys):
+    run, _ = trained
+    assert main(["record", str(run), "--out", str(tmp_path / "a.gif"), "--max-steps", "5"]) == 0
+    with Image.open(tmp_path / "a.gif") as gif:
+        assert gif.n_frames > 1
+    assert "a.gif" in capsys.readouterr().out
+
+
+def test_plot_draws_several_runs_into_one_picture(trained, tmp_path, capsys):
+    run, _ = trained
+    assert main(["plot", str(run), str(run), "--out", str(tmp_path / "both.png")]) == 0
+    assert main(["plot", str(run), "--metric", "train/loss", "--out", str(tmp_path / "loss.png")]) == 0
+    for name in ("both.png", "loss.png"):
+        with Image.open(tmp_path / name) as picture:
+            assert len(np.unique(np.asarray(picture.convert("L")))) > 20
+    capsys.readouterr()
+    assert main(["plot", str(run), "--metric", "train/los"]) == 2
+    assert "Did you mean 'train/loss'?" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_envs_lists_spaces_and_presets(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["envs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line.split() for line in lines if "CartPole" in line) == ["CartPole", "Box[4]", "float32", "Discrete(2)", "ppo"]
+
+
+def test_train_says_where_things_are(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "ppo", "ProbeConstant", *TINY, "--total-steps", "32"]) == 0
+    captured = capsys.readouterr()
+    (run,) = (tmp_path / "runs").iterdir()
+    assert run.name.startswith("ppo-ProbeConstant-2")
+    for words in ("Evaluation: return 1.0 ± 0.0 over 4 episodes", "curve.png", "rl4jax record", "rl4jax plot", "rl.load_policy"):
+        assert words in captured.out
+
+
+def test_without_matplotlib_training_goes_on_and_plot_says_how_to_install_it(trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    assert main(["train", "ppo", "ProbeConstant", *TINY, "--total-steps", "32", "--out", str(tmp_path / "run")]) == 0
+    assert "No curve: A picture of the learning curve needs an optional package." in capsys.readouterr().err
+    assert main(["plot", str(trained[0])]) == 1
+    assert "pip install 'rl4jax[plot]'" in capsys.readouterr().err
+
+
+def test_a_host_environment_trains_and_resumes_with_fresh_episodes(tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", "ppo", "gym:CartPole-v1", *TINY, "--total-steps", "64", "--normalize-obs", "--out", str(run), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["steps"] == 64
+    for step in (48, 64):
+        RunDir(run).step_path(step).unlink()
+    assert main(["resume", str(run), "--json"]) == 0
+    captured = capsys.readouterr()
+    assert "begin anew" in captured.err
+    assert json.loads(captured.out)["steps"] == 64
+    assert set(logged(run)[0].values()) == {1}
+    assert main(["eval", str(run), "--episodes", "3"]) == 0
+
+
+def test_memory_and_continuous_actions_train(tmp_path, capsys):
+    flags = ["--core", "gru", "--shared", "--squash", "--log-std", "model", "--normalize-reward", "--target-kl", "0.1"]
+    assert main(["train", "ppo", "Pendulum", *TINY, *flags, "--total-steps", "32", "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    assert main(["record", str(tmp_path / "run"), "--max-steps", "3"]) == 0

@@ -1,0 +1,170 @@
+"""Networks built from spaces: shapes, initialisation, memory."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import rl4jax as rl
+from rl4jax import nn
+from rl4jax.nn.cnn import NATURE_FROM
+from tests.algo.small import Mixed
+
+
+@pytest.mark.parametrize(("d_in", "d_out"), [(8, 3), (3, 8), (5, 5), (1, 1)])
+@pytest.mark.parametrize("gain", [1.0, 0.01, np.sqrt(2)])
+def test_orthogonal_layers_keep_lengths_up_to_their_gain(d_in, d_out, gain, getkey):
+    layer = nn.orthogonal_linear(d_in, d_out, gain, key=getkey())
+    small = layer.weight @ layer.weight.T if d_out <= d_in else layer.weight.T @ layer.weight
+    np.testing.assert_allclose(small, gain**2 * np.eye(min(d_in, d_out)), atol=1e-5)
+    assert (layer.bias == 0).all()
+
+
+def test_orthogonal_weights_are_uniform_over_rotations(getkey):
+    """Haar measure: the first entry of a 2 x 2 rotation is the cosine of a uniform angle. A QR without its sign fix is not."""
+    weights = jax.vmap(lambda k: nn.orthogonal_linear(2, 2, 1.0, key=k).weight)(jax.random.split(getkey(), 4000))
+    np.testing.assert_allclose(weights.mean(0), 0, atol=0.05)
+    np.testing.assert_allclose((weights**2).mean(0), 0.5, atol=0.02)
+    assert abs((jnp.linalg.det(weights) > 0).mean() - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_actor_critic_begins_almost_uniform_with_the_gains_of_ppo(shared, getkey):
+    env = rl.VecEnv(rl.envs.CartPole(), num_envs=1)
+    model = nn.ActorCritic(env, key=getkey(), shared=shared)
+    assert len(model.trunks) == (1 if shared else 2)
+    norms = [float(jnp.linalg.svd(layer.weight, compute_uv=False)[0]) for trunk in model.trunks for layer in trunk.mlp.layers]
+    np.testing.assert_allclose(norms, np.sqrt(2), rtol=1e-5)
+    np.testing.assert_allclose(jnp.linalg.svd(model.policy.linear.weight, compute_uv=False), 0.01, rtol=1e-4)
+    np.testing.assert_allclose(jnp.linalg.svd(model.value.weight, compute_uv=False), 1.0, rtol=1e-5)
+    pi, value = model(jnp.ones(4))
+    np.testing.assert_allclose(jax.nn.softmax(pi.logits), 0.5, atol=0.02)
+    assert value.shape == ()
+
+
+@pytest.mark.parametrize("core", [None, "lstm", "gru"])
+@pytest.mark.parametrize("name", [n for n in rl.envs.BUILT_IN if not n.startswith("Probe")])
+def test_every_built_in_environment_gets_a_network(name, core, getkey):
+    env = rl.VecEnv(rl.make(name), num_envs=2)
+    model = nn.ActorCritic(env, key=getkey(), hidden=(8,), core=core)
+    rl.nn.check_model(model, env.single_observation_space, env.single_action_space)
+
+
+def test_pictures_go_through_convolutions_and_the_rest_is_flat(getkey):
+    env = rl.VecEnv(Mixed(), num_envs=2)
+    model = nn.ActorCritic(env, key=getkey(), hidden=(8,), log_std="model", squash=True)
+    assert list(model.trunks[0].cnns) == ["picture"]
+    assert model.trunks[0].mlp.layers[0].in_features == 512 + 1 + 8
+    rl.nn.check_model(model, env.single_observation_space, env.single_action_space)
+    _, obs = env.env.reset(getkey())
+    changed = {**obs, "picture": obs["picture"] + 100}
+    assert model(obs)[1] != model(changed)[1]
+
+
+@pytest.mark.parametrize("shape", [(84, 84, 4), (4, 84, 84), (36, 40, 3), (10, 10, 6), (3, 5, 5)])
+def test_a_cnn_takes_images_of_either_layout(shape, getkey):
+    cnn = nn.CNN(shape, 16, key=getkey())
+    image = jax.random.randint(getkey(), shape, 0, 256).astype(jnp.uint8)
+    assert cnn(image).shape == (16,)
+    assert len(cnn.convs) == (3 if sorted(shape)[1] >= NATURE_FROM else 2)
+    np.testing.assert_allclose(cnn(image), cnn(image / 255.0), atol=1e-5)
+    other = jnp.moveaxis(image, -1, 0) if shape[-1] <= shape[0] else jnp.moveaxis(image, 0, -1)
+    twin = eqx.tree_at(lambda c: (c.convs, c.linear), nn.CNN(other.shape, 16, key=getkey()), (cnn.convs, cnn.linear))
+    np.testing.assert_allclose(twin(other), cnn(image), atol=1e-5)
+
+
+def test_an_image_too_small_for_a_cnn_is_refused(getkey):
+    with pytest.raises(rl.ShapeError, match=r"shape = \(2, 2, 1\).*at least 3 pixels"):
+        nn.CNN((2, 2, 1), key=getkey())
+
+
+def reference_lstm(cell, x, h, c):
+    i, f, g, o = np.split(cell.weight_ih @ x + cell.weight_hh @ h + cell.bias, 4)
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def test_the_lstm_is_the_textbooks(getkey):
+    lstm = nn.LSTM(3, 5, key=getkey())
+    carry = lstm.initial_carry()
+    h, c = (np.zeros(5), np.zeros(5))
+    for x in jax.random.normal(getkey(), (4, 3)):
+        out, carry = lstm(x, carry)
+        h, c = reference_lstm(lstm.cell, np.asarray(x), h, c)
+        np.testing.assert_allclose(out, h, atol=1e-5)
+        np.testing.assert_allclose(carry[1], c, atol=1e-5)
+    for gate in np.split(np.asarray(lstm.cell.weight_hh), 4):
+        np.testing.assert_allclose(gate @ gate.T, np.eye(5), atol=1e-5)
+
+
+def test_the_gru_is_pytorchs(getkey):
+    gru = nn.GRU(3, 5, key=getkey())
+    cell = eqx.tree_at(lambda c: (c.bias, c.bias_n), gru.cell, (jnp.arange(15.0) / 10, jnp.arange(5.0) / 7))
+    gru = eqx.tree_at(lambda g: g.cell, gru, cell)
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
+    h, carry = np.zeros(5), gru.initial_carry()
+    for x in np.asarray(jax.random.normal(getkey(), (4, 3))):
+        out, carry = gru(jnp.asarray(x), carry)
+        (ir, iz, i_n), (hr, hz, hn) = np.split(cell.weight_ih @ x + cell.bias, 3), np.split(cell.weight_hh @ h, 3)
+        r, z = sigmoid(ir + hr), sigmoid(iz + hz)
+        n = np.tanh(i_n + r * (hn + cell.bias_n))
+        h = (1 - z) * n + z * h
+        np.testing.assert_allclose(out, h, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda env, key: nn.ActorCritic(env, key=key, hidden=()), "hidden = .* one positive integer per layer"),
+        (lambda env, key: nn.ActorCritic(env, key=key, hidden=(0,)), "hidden = .* one positive integer per layer"),
+        (lambda env, key: nn.ActorCritic(env, key=key, activation="tahn"), "activation = 'tahn'.*Did you mean 'tanh'"),
+    ],
+)
+def test_bad_networks_are_refused(call, said, getkey):
+    with pytest.raises(rl.ConfigError, match=said):
+        call(rl.VecEnv(rl.envs.CartPole(), num_envs=1), getkey())
+
+
+def test_spaces_without_a_policy_are_refused(getkey):
+    for space, said in (
+        (spaces.Box(0, 9, (2,), np.int32), "holds integers"),
+        (spaces.Dict([("b", spaces.Discrete(2)), ("a", spaces.Discrete(2))]), "alphabetical order"),
+        (spaces.Text(3), "not an action space"),
+    ):
+        with pytest.raises(rl.EnvError, match=said):
+            nn.ActionHead(space, 4, key=getkey())
+    with pytest.raises(rl.EnvError, match="squash=True needs finite bounds"):
+        nn.ActionHead(spaces.Box(-np.inf, 1, (2,), np.float32), 4, key=getkey(), squash=True)
+
+
+def test_clipping_scales_all_gradients_together():
+    grads = {"a": jnp.array([3.0, 0.0]), "b": jnp.array([[4.0]])}
+    clipped, norm = nn.clip_grad_norm(grads, 1.0)
+    assert norm == 5.0
+    np.testing.assert_allclose(clipped["a"], [0.6, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(clipped["b"], [[0.8]], rtol=1e-5)
+    for max_norm in (10.0, 0.0):
+        assert all(
+            (a == b).all() for a, b in zip(jax.tree.leaves(nn.clip_grad_norm(grads, max_norm)[0]), jax.tree.leaves(grads), strict=True)
+        )
+
+
+def test_a_packed_model_is_the_model_again(getkey):
+    class Odd(eqx.Module):
+        mlp: eqx.nn.MLP  # keeps its activation, a function, as a leaf
+        table: jax.Array
+        scale: float
+
+        def __call__(self, obs):
+            return self.mlp(obs) * self.scale + self.table[0]
+
+    model = Odd(eqx.nn.MLP(2, 1, 4, 1, key=getkey()), jnp.arange(3), 0.5)
+    packed = nn.pack(model)
+    assert [x.dtype for x in packed.buffers] == [jnp.int32]
+    x = jnp.ones(2)
+    np.testing.assert_array_equal(jax.jit(lambda p: p.model(x))(packed), model(x))
+    assert hash(nn.pack(model).rest) == hash(packed.rest)
+    assert nn.pack(model).rest == packed.rest
