@@ -1,6 +1,9 @@
 """Forbidden actions: a village can buy only what it can pay for. Its legal moves change every turn, and which one it takes matters.
 
 python examples/action_masking.py
+
+Expect: a player that takes any legal move scores 42 % of the optimum (both computed exactly), the trained one 99 %. 7 seconds on
+one core, once compiled.
 """
 
 import sys

@@ -2,6 +2,8 @@
 
 python examples/config_driven.py                     # config_driven.toml beside it
 python examples/config_driven.py my_settings.toml
+
+Expect: with the settings in the file, a greedy return of 500, the most there is. 6 seconds on one core, once compiled.
 """
 
 import pathlib

@@ -1,6 +1,9 @@
 """A policy with memory: name the symbol that was shown three steps ago.
 
 python examples/lstm_policy.py
+
+Expect: a feed-forward policy guesses (27 % right, chance is 25), whatever it learns; with an LSTM the policy recalls 100 %. 20 seconds
+on one core, once compiled.
 """
 
 import sys

@@ -1,6 +1,9 @@
 """Many runs as one program: `vmap` over seeds and over learning rates. Whole runs, training and evaluation, are one function.
 
 python examples/many_seeds.py
+
+Expect: of three learning rates the largest is best, 500 for each of 8 seeds after 100,000 steps; the smallest averages 430. The 24 runs
+take about 45 seconds on one core.
 """
 
 import functools

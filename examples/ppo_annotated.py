@@ -1,6 +1,8 @@
 """PPO with every line explained: a model of your own, the loop, logging, an annealed learning rate.
 
 python examples/ppo_annotated.py
+
+Expect: a greedy return of 500, the most there is, and all metrics in runs/annotated/log.jsonl. 6 seconds on one core, once compiled.
 """
 
 import pathlib

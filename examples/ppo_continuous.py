@@ -1,6 +1,9 @@
 """Continuous actions: swing a pendulum up with a torque too weak to lift it at once.
 
 python examples/ppo_continuous.py
+
+Expect: the raw return rises from -853 to -160. The four seeds it was tuned on: -154, -155, -204, -147. 8 seconds on
+one core, once compiled.
 """
 
 import sys
@@ -22,7 +25,8 @@ def main(short: bool = False) -> float:
         num_steps=256,
         update_epochs=10,
         num_minibatches=16,
-        gamma=0.9,  # the task is short-sighted: what counts is the next second or two
+        gamma=0.95,  # 20 steps of 0.05 s: what counts is the next second
+        gae_lambda=0.9,
         ent_coef=0.0,  # the standard deviation of the policy explores enough
         normalize_obs=True,  # running statistics, part of the state; returns are reported raw all the same
         normalize_reward=True,

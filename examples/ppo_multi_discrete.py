@@ -1,6 +1,9 @@
 """Several choices at once: a row move and a column move per step, and a mask that forbids to leave the board.
 
 python examples/ppo_multi_discrete.py
+
+Expect: shortest ways, that is the best possible return, 0.864 on average over all starts. 6 seconds on one core,
+once compiled.
 """
 
 import sys
@@ -24,7 +27,7 @@ def optimum(env: rl.envs.MultiDiscreteNav) -> float:
 
 
 def main(short: bool = False) -> tuple[float, float]:
-    num_updates = 4 if short else 400  # of 8 environments x 64 steps: 205,000 steps
+    num_updates = 4 if short else 200  # of 8 environments x 64 steps: 102,000 steps
     env = rl.VecEnv(rl.envs.MultiDiscreteNav(), num_envs=8)
     cfg = ppo.Config(lr=rl.Linear(1e-3, 0.0, num_updates), num_steps=64)
     # MultiDiscrete([3, 3]) gets two heads, chosen independently. The environment's mask is six booleans, three per head; collect,
@@ -37,7 +40,7 @@ def main(short: bool = False) -> tuple[float, float]:
         state, rollout = ppo.collect(state, env, cfg)
         state, metrics = ppo.update(state, rollout, cfg)
         returns = (returns + rollout.episode_returns())[-100:]
-        if i % 40 == 0:
+        if i % 20 == 0:
             print(f"update {i:3d}  return {sum(returns) / len(returns):5.2f}  entropy {metrics['train/entropy']:.2f}")
 
     result = rl.evaluate(state.policy, env, 100, key=jax.random.key(2))

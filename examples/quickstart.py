@@ -1,6 +1,8 @@
 """The smallest training run: PPO learns to balance a pole. You own the loop; the library supplies `collect` and `update`.
 
 python examples/quickstart.py
+
+Expect: the return climbs from 20 to 500, the most there is, and the greedy policy ends at 500. 6 seconds on one core, once compiled.
 """
 
 import sys

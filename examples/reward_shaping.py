@@ -1,6 +1,9 @@
 """A reward that is hard to find, and two ways to help: a bonus for what was rarely tried, and a potential that shows the way.
 
 python examples/reward_shaping.py
+
+Expect: without help 0 % of the episodes reach the goal, with either help or both 100 %. Of 8 seeds, 0 learn it without help, 8 with the
+bonus, 7 with the potential, 8 with both. 15 seconds on one core, once compiled.
 """
 
 import sys
@@ -17,9 +20,15 @@ from gymnasium import spaces  # noqa: E402
 
 from rl4jax import ppo  # noqa: E402
 
-MAZE = ["..#.....", "..#.###.", "..#.#...", "..#.#.#.", "..#.#.#.", "....#.#G"]  # from the top left to G, and at least 22 steps: a random walk does not find it
-ROWS, COLUMNS = len(MAZE), len(MAZE[0])
-GAMMA = 0.99
+MAZE = [
+    "..#...#...",
+    "..#.#.#.#.",
+    "..#.#.#.#.",
+    "..#.#.#.#.",
+    "..#.#.#.#.",
+    "....#...#G",
+]  # from the top left to G in 34 steps at least: a random walk does not find it
+ROWS, COLUMNS, GAMMA = len(MAZE), len(MAZE[0]), 0.99
 
 
 def neighbour(row: int, column: int, down: int, right: int) -> int:
@@ -42,7 +51,7 @@ class MazeState(eqx.Module):
 
 
 class Maze(rl.AbstractEnv):
-    """+1 at the goal and nothing before; one step in ten slips in a random direction; 60 steps at most."""
+    """+1 at the goal and nothing before; one step in ten slips in a random direction; 80 steps at most."""
 
     @property
     def observation_space(self) -> spaces.Discrete:
@@ -60,7 +69,7 @@ class Maze(rl.AbstractEnv):
         move = jnp.where(slip < 0.1, jnp.int32(4 * direction), action)
         state = MazeState(jnp.asarray(NEXT, jnp.int32)[state.cell, move], state.t + 1)
         arrived = state.cell == GOAL
-        return state, rl.Step(state.cell, arrived.astype(jnp.float32), terminated=arrived, truncated=state.t >= 60)
+        return state, rl.Step(state.cell, arrived.astype(jnp.float32), terminated=arrived, truncated=state.t >= 80)
 
 
 class Shaped(rl.AbstractWrapper):
@@ -88,13 +97,12 @@ def train(intrinsic: bool, potential: bool, num_updates: int, seed: int = 0) -> 
     counts = jnp.zeros((ROWS * COLUMNS, 4))
     for _ in range(num_updates):
         state, rollout = ppo.collect(state, env, cfg)
-        if intrinsic:  # 0.1 / sqrt(how often this was done here), added before `update` makes advantages of the rewards
+        if intrinsic:  # 0.05 / sqrt(how often this was done here), added before `update` makes advantages of the rewards
             done = (rollout.obs, rollout.action)
             counts = counts.at[done].add(1)
-            rollout = rollout._replace(reward=rollout.reward + 0.1 / jnp.sqrt(counts[done]))
+            rollout = rollout._replace(reward=rollout.reward + 0.05 / jnp.sqrt(counts[done]))
         state, _ = ppo.update(state, rollout, cfg)
-    result = rl.evaluate(state.policy, rl.VecEnv(Maze(), 10), 100, key=eval_key)  # by the true reward, always
-    return float(result.mean)
+    return float(rl.evaluate(state.policy, rl.VecEnv(Maze(), 10), 100, key=eval_key).mean)  # by the true reward, always
 
 
 def main(short: bool = False) -> dict[str, float]:
@@ -102,7 +110,7 @@ def main(short: bool = False) -> dict[str, float]:
     print("shaping    reaches the goal")
     rates = {}
     for name, (intrinsic, potential) in runs.items():
-        rates[name] = train(intrinsic, potential, num_updates=2 if short else 100)  # of 8 environments x 64 steps: 51,000 steps
+        rates[name] = train(intrinsic, potential, num_updates=2 if short else 200)  # of 8 environments x 64 steps: 102,000 steps
         print(f"{name:9s}  {rates[name]:16.0%}")
     return rates
 

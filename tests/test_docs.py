@@ -39,8 +39,15 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(name, tmp_path, monkeypatch)
             exec(compile("\n" * line + code, str(ROOT / name), "exec"), namespace)
 
 
-PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if name not in ("core", "envs")}
-PUBLIC |= {f"rl4jax.envs.{name}": getattr(rl.envs, name) for name in vars(rl.envs)["__all__"]}
+def public_names(package):
+    return {name: getattr(package, name) for name in vars(package)["__all__"] if not inspect.ismodule(getattr(package, name))}
+
+
+VERBS = ("Config", "State", "init", "act", "collect", "loss", "update", "train")
+PACKAGES = ("collect", "envs", "nn")
+PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if not inspect.ismodule(getattr(rl, name))}
+PUBLIC |= {f"rl4jax.{package}.{name}": value for package in PACKAGES for name, value in public_names(getattr(rl, package)).items()}
+PUBLIC |= {f"rl4jax.ppo.{name}": getattr(rl.ppo, name) for name in VERBS}
 
 
 @pytest.mark.parametrize("path", PUBLIC)

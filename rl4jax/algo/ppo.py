@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
+from rl4jax.collect.play import play_in_graph, play_on_host
 from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults
 from rl4jax.collect.returns import gae
 from rl4jax.collect.reward_scale import RewardScale
 from rl4jax.collect.rollout import Rollout
-from rl4jax.collect.unroll import play_in_graph, play_on_host
 from rl4jax.core.errors import ConfigError, is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.number import Number

@@ -5,6 +5,19 @@ They may change hyper-parameters, network and normalisation; never reward, dynam
 
 from typing import Any
 
+_CONTINUOUS = {
+    "num_envs": 4, "num_steps": 256, "lr": "linear(1e-3, 0)", "update_epochs": 10, "num_minibatches": 8, "ent_coef": 0.0,
+    "normalize_obs": True, "normalize_reward": True,
+}  # fmt: skip
+_RECURRENT = {"core": "lstm", "num_envs": 16, "num_steps": 128, "num_minibatches": 4, "lr": "linear(2.5e-3, 0)"}
+
 PPO: dict[str, dict[str, Any]] = {
-    "CartPole": {"total_steps": 200_000, "num_envs": 4, "lr": "linear(2.5e-4, 0)"},
+    "Acrobot": {"total_steps": 500_000, "num_envs": 16, "num_steps": 64, "lr": "linear(2.5e-3, 0)", "gae_lambda": 0.94},
+    "CartPole": {"total_steps": 200_000, "num_envs": 4, "lr": "linear(2.5e-3, 0)"},
+    "CartPoleNoVel": {"total_steps": 500_000} | _RECURRENT,
+    "GridWorld": {"total_steps": 200_000, "num_envs": 8, "num_steps": 64, "lr": "linear(1e-3, 0)"},
+    "Memory": {"total_steps": 1_000_000, "num_steps": 40} | _RECURRENT,
+    "MountainCarContinuous": {"total_steps": 200_000} | _CONTINUOUS | {"ent_coef": 0.01},
+    "MultiDiscreteNav": {"total_steps": 300_000, "num_envs": 8, "num_steps": 64, "lr": "linear(1e-3, 0)"},
+    "Pendulum": {"total_steps": 200_000} | _CONTINUOUS,
 }

@@ -16,8 +16,8 @@ from rl4jax.core.vec_env import VecEnv, VecStep
 from rl4jax.nn.model import Model
 from rl4jax.nn.packed import Packed, pack
 
+from .play import choose, choose_on_host, next_is_first
 from .playing import AnyVecEnv, Playing, begin
-from .unroll import choose, choose_on_host, next_is_first
 
 
 class Evaluation(NamedTuple):
@@ -98,7 +98,7 @@ def _evaluate_in_graph(packed: Packed, env: VecEnv, each: int, greedy: bool, max
         act_key, step_key = jax.random.split(jax.random.fold_in(play_key, t))
         keys = None if greedy else jax.random.split(act_key, env.num_envs)
         mask = env.action_mask(playing.env_state)
-        action, _, carry = choose(model, playing.obs, playing.is_first, playing.carry, mask, keys)
+        action, _, _, carry = choose(model, playing.obs, playing.is_first, playing.carry, mask, keys)
         env_state, step = env.step(playing.env_state, clip_action(env.single_action_space, action), step_key)
         playing = playing._replace(env_state=env_state, obs=step.obs, is_first=next_is_first(step), carry=carry)
         return t + 1, tally.add(playing, step)
@@ -120,7 +120,7 @@ def _evaluate_on_host(packed: Packed, env: GymVecEnv, each: int, greedy: bool, m
         playing = tally.playing
         keys = None if greedy else jax.random.split(jax.random.fold_in(play_key, t), env.num_envs)
         mask = env.action_mask(playing.env_state)
-        action, _, carry = choose_on_host(packed, playing.obs, playing.is_first, playing.carry, mask, keys)
+        action, _, _, carry = choose_on_host(packed, playing.obs, playing.is_first, playing.carry, mask, keys)
         env_state, step = env.step(playing.env_state, clip_action(env.single_action_space, jax.tree.map(np.asarray, action)))
         tally = _add(
             tally._replace(playing=playing._replace(env_state=None, obs=None, carry=None)), step._replace(obs=None, final_obs=None)

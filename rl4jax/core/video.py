@@ -17,7 +17,7 @@ from .errors import EnvError, ShapeError, is_count, require
 from .gym_export import to_gymnasium
 from .gym_spaces import batch_of
 from .gym_vec_env import GymVecEnv
-from .spaces import random_action
+from .spaces import clip_action, random_action
 from .vec_env import VecEnv
 
 _LONGEST = 65535  # the longest delay of a GIF frame, in hundredths of a second
@@ -46,7 +46,7 @@ def random_act(action_space: gymnasium.Space) -> Act:
 def record(
     env: AbstractEnv | VecEnv | gymnasium.Env, act: Act, *, key: PRNGKeyArray, max_steps: int = 1000
 ) -> list[UInt8[np.ndarray, "H W 3"]]:
-    """Play one episode and return its pictures, the first and the last included.
+    """Play one episode and return its pictures, the first and the last included. Continuous actions are clipped to their box.
 
     A Gymnasium environment must be made with `render_mode="rgb_array"`. A `VecEnv` stands for the environment inside it.
     """
@@ -70,7 +70,7 @@ def record(
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise EnvError(f"record: act returned {type(answer).__name__}; act(obs, carry, mask, *, key) must return (action, carry).")
         action, carry = answer
-        state, step = host.step(state, batch_of(host.single_action_space, [action]))
+        state, step = host.step(state, clip_action(host.single_action_space, batch_of(host.single_action_space, [action])))
         obs = step.obs
         frames.append(np.array(shell.render()))
         if step.terminated[0] or step.truncated[0]:

@@ -19,10 +19,11 @@ from .rollout import Rollout
 
 
 class Moment(NamedTuple):
-    """One step of B environments; stacked, T of them. What the model thinks of it is computed afterwards, all at once."""
+    """One step of B environments; stacked, T of them. Their values are computed afterwards, all at once."""
 
     obs: PyTree
     action: PyTree
+    log_prob: Float[Any, "*T B"]
     mask: Bool[Any, "*T B A"] | None
     is_first: Bool[Any, "*T B"]
     carry: PyTree  # acted with
@@ -50,9 +51,9 @@ def play_in_graph(packed: Packed, env: VecEnv, playing: Playing, num_steps: int,
     def one(now, keys):
         env_state, obs, is_first, carry = now
         mask, privileged = env.action_mask(env_state), env.privileged(env_state)
-        action, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, keys[0])
+        action, log_prob, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, keys[0])
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action), keys[1])
-        moment = Moment(obs, action, mask, is_first, carry, next_carry, privileged, *what_happened(step))
+        moment = Moment(obs, action, log_prob, mask, is_first, carry, next_carry, privileged, *what_happened(step))
         return (env_state, step.obs, next_is_first(step), next_carry), moment
 
     # All keys at once: drawing them step by step would cost more than a small network.
@@ -70,10 +71,10 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
     moments = []
     for key_data in np.asarray(_key_data(key, num_steps, env.num_envs)):
         mask = env.action_mask(env_state)
-        action, carry, next_carry = _choose_with_key_data(packed, obs, is_first, carry, mask, key_data, impl)
+        action, log_prob, carry, next_carry = _choose_with_key_data(packed, obs, is_first, carry, mask, key_data, impl)
         action = jax.tree.map(np.asarray, action)
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
-        moments.append(Moment(obs, action, mask, is_first, carry, next_carry, None, *what_happened(step)))
+        moments.append(Moment(obs, action, log_prob, mask, is_first, carry, next_carry, None, *what_happened(step)))
         obs, is_first, carry = step.obs, next_is_first(step), next_carry
     stacked = jax.tree.map(lambda *x: np.stack(x), *moments)
     rollout, episode_return, episode_length = _judge_on_host(packed, playing._replace(env_state=None), stacked)
@@ -82,28 +83,25 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
 
 def choose(
     model: Model, obs: PyTree, is_first: Bool[Any, " B"], carry: PyTree, mask: Bool[Any, "B A"] | None, keys: Key[Array, " B"] | None
-) -> tuple[PyTree, PyTree, PyTree]:
-    """An action for each environment, sampled, or without keys the most likely one; the carry it was chosen with and the next one."""
+) -> tuple[PyTree, Float[Array, " B"], PyTree, PyTree]:
+    """An action for each environment, sampled, or without keys the most likely one; its log-probability; the carry before and after."""
 
     def one(obs, is_first, carry, mask, key):
         carry = reset_carry(model, carry, is_first)
         pi, _, next_carry = apply(model, obs, carry, mask)
-        return pi.mode() if key is None else pi.sample(key), carry, next_carry
+        action = pi.mode() if key is None else pi.sample(key)
+        return action, pi.log_prob(action), carry, next_carry
 
     return jax.vmap(one)(obs, is_first, carry, mask, keys)
 
 
 def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
-    """What the model thinks of T moments, as a rollout; and the episodes that go on: their returns and lengths so far."""
-
-    def score(obs, carry, mask, action):
-        pi, value, _ = apply(packed.model, obs, carry, mask)
-        return pi.log_prob(action), value
+    """T moments with their values, as a rollout; and of the episodes that go on, their returns and lengths so far."""
 
     def value_of(obs, carry):
         return apply(packed.model, obs, carry)[1]
 
-    log_prob, value = jax.vmap(jax.vmap(score))(moments.obs, moments.carry, moments.mask, moments.action)
+    value = jax.vmap(jax.vmap(value_of))(moments.obs, moments.carry)
     last_value = jax.vmap(value_of)(*jax.tree.map(lambda x: x[-1], (moments.final_obs, moments.next_carry)))
     # What a step led to is what the next one sees, except where an episode was truncated. That is rare, and the values of all last
     # observations cost as much as those of all others: so they are computed only if there is one.
@@ -116,7 +114,7 @@ def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, F
     rollout = Rollout(
         obs=moments.obs,
         action=moments.action,
-        log_prob=log_prob,
+        log_prob=moments.log_prob,
         value=value,
         next_value=jnp.where(moments.terminated, 0.0, next_value),
         reward=moments.reward,
