@@ -1,4 +1,4 @@
-from .checkpoint import load as load, read_metadata as read_metadata, save as save
+from .checkpoint import load as load, save as save
 from .env import AbstractEnv as AbstractEnv, Step as Step
 from .env_checker import check_env as check_env
 from .errors import (

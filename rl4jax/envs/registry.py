@@ -42,8 +42,7 @@ def make(name: str, **fields: Any) -> "rl4jax.core.env.AbstractEnv":
     known = {field.name: field.default for field in dataclasses.fields(env_class)}
     for field in fields:
         if field not in known:
-            choice = did_you_mean(field, known) if known else "It has no fields."
-            raise ConfigError(f"make({name!r}): {name} has no field {field!r}. {choice}")
+            raise ConfigError(f"make({name!r}): {name} has no field {field!r}. {did_you_mean(field, known)}")
     for field, value in fields.items():
         is_word = isinstance(value, str) and isinstance(known[field], str)
         if not is_word and not isinstance(value, bool | int | float) and not hasattr(value, "dtype"):

@@ -104,7 +104,7 @@ def test_what_may_be_none_is_typed_as_none(tmp_path):
         (["train", "ppo", "CartPole", "--gamma", "x"], "Error parsing --gamma"),
         (["train", "ppo", "CartPole", "--lr", "linear(1)"], "must be a number or linear(START, END)"),
         (["train", "ppo", "CartPole", "--num-minibatches", "7"], "must divide num_steps * num_envs = 512. Choose one of [1, 2, 4"),
-        (["train", "ppo", "CartPole", "--core", "lstm", "--num-minibatches", "8"], "whole environments, = 4"),
+        (["train", "ppo", "CartPole", "--core", "lstm", "--num-minibatches", "8"], "whole environments) = 4"),
         (["train", "ppo", "CartPole", "--total-steps", "10"], "less than one rollout"),
         (["train", "ppo", "CartPole", "--activation", "rellu"], "Did you mean 'relu'?"),
         (["train", "ppo", "CartPole", "--config", "nowhere.toml"], "nowhere.toml cannot be read"),
