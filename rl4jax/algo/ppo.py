@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.collect.play import play_in_graph, play_on_host
@@ -23,6 +24,7 @@ from rl4jax.collect.rollout import Rollout
 from rl4jax.core.errors import ConfigError, is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.number import Number
+from rl4jax.core.on_device import on_device
 from rl4jax.core.running_stats import RunningStats
 from rl4jax.core.schedule import Schedule, as_setting, value_at
 from rl4jax.nn.clip import clip_grad_norm
@@ -115,8 +117,13 @@ def init(model: Model, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: o
 
 
 def make_optimizer(cfg: Config, num_updates: Int32[Array, ""] | int) -> optax.GradientTransformation:
-    """Adam with the learning rate of this update."""
-    return optax.chain(optax.scale_by_adam(eps=cfg.adam_eps), optax.scale_by_learning_rate(value_at(cfg.lr, num_updates)))
+    """Global-norm clipping and Adam, with the learning rate of this update.
+
+    On all parameters as one vector: a CPU takes longer to start an operation on a small matrix than to run it.
+    """
+    clip = optax.stateless(lambda grads, _: clip_grad_norm(grads, cfg.max_grad_norm)[0])
+    adam = optax.scale_by_adam(eps=cfg.adam_eps)
+    return optax.flatten(optax.chain(clip, adam, optax.scale_by_learning_rate(value_at(cfg.lr, num_updates))))
 
 
 @eqx.filter_jit
@@ -131,7 +138,7 @@ def act(
 def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
     """Play `cfg.num_steps` steps in each environment, from where the last rollout ended."""
     check_faults(state.playing.faults, env)
-    return _collect_on_host(state, env, cfg) if isinstance(env, GymVecEnv) else _collect_in_graph(state, env, cfg)
+    return _collect_on_host(state, env, cfg) if isinstance(env, GymVecEnv) else _collect_in_graph(state, on_device(env), on_device(cfg))
 
 
 @jax.jit
@@ -220,7 +227,6 @@ def identity(tree: PyTree) -> PyTree:
     return tree
 
 
-@functools.partial(jax.jit, static_argnames=("opt", "reduce"))
 def update(
     state: State,
     rollout: Rollout,
@@ -234,6 +240,11 @@ def update(
     `opt` replaces clipping, Adam and `cfg.lr` by an optimizer of your own; give the same one to `init`. `reduce` averages gradients and
     metrics over machines. If a loss or a gradient is not finite, nothing is learned from the rollout and `train/skipped` is 1.
     """
+    return _update(state, rollout, on_device(cfg), opt, reduce)
+
+
+@functools.partial(jax.jit, static_argnames=("opt", "reduce"))
+def _update(state, rollout, cfg, opt, reduce):
     key, shuffle_key = jax.random.split(state.key)
     batch, learned_stats = prepare(state, rollout, cfg)
     num_steps, num_envs = rollout.reward.shape
@@ -245,8 +256,8 @@ def update(
         minibatch, carry = part
         of_params = lambda p: loss(dataclasses.replace(state.packed, params=p).model, minibatch, cfg, carry)  # noqa: E731
         grads, metrics = reduce(jax.grad(of_params, has_aux=True)(params))
-        clipped, norm = clip_grad_norm(grads, 0.0 if opt else cfg.max_grad_norm)
-        changes, opt_state = optimizer.update(clipped, opt_state, params)
+        changes, opt_state = optimizer.update(grads, opt_state, params)
+        norm = optax.tree.norm(ravel_pytree(grads)[0])  # as in our optimizer, so that it is computed once
         return (optax.apply_updates(params, changes), opt_state), metrics | {"train/grad_norm": norm}
 
     def epoch(carry, epoch_key):

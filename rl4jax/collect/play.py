@@ -25,15 +25,15 @@ class Moment(NamedTuple):
     action: PyTree
     log_prob: Float[Any, "*T B"]
     mask: Bool[Any, "*T B A"] | None
-    is_first: Bool[Any, "*T B"]
+    is_first: Any  # [T, B], filled in after the scan if in-graph
     carry: PyTree  # acted with
     next_carry: PyTree
     privileged: PyTree
     reward: Float[Any, "*T B"]
     terminated: Bool[Any, "*T B"]
     truncated: Bool[Any, "*T B"]
-    valid: Bool[Any, "*T B"]
     final_obs: PyTree
+    valid: Any  # likewise
 
 
 def unroll(model: Model, env: AnyVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray) -> tuple[Playing, Rollout]:
@@ -53,12 +53,15 @@ def play_in_graph(packed: Packed, env: VecEnv, playing: Playing, num_steps: int,
         mask, privileged = env.action_mask(env_state), env.privileged(env_state)
         action, log_prob, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, keys[0])
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action), keys[1])
-        moment = Moment(obs, action, log_prob, mask, is_first, carry, next_carry, privileged, *what_happened(step))
+        moment = Moment(obs, action, log_prob, mask, None, carry, next_carry, privileged, *what_happened(step)[:-1], valid=None)
         return (env_state, step.obs, next_is_first(step), next_carry), moment
 
     # All keys at once: drawing them step by step would cost more than a small network.
     keys = jax.random.split(act_key, (num_steps, env.num_envs)), jax.random.split(step_key, num_steps)
     end, moments = jax.lax.scan(one, playing[:4], keys)
+    # Known without being written down at each step, which costs time.
+    is_first = jnp.concatenate([playing.is_first[None], (moments.terminated | moments.truncated)[:-1]])
+    moments = moments._replace(is_first=is_first, valid=jnp.ones_like(is_first))
     rollout, episode_return, episode_length = judge(packed, playing, moments)
     faults = jax.tree.map(jnp.add, playing.faults, find_faults(env, moments))
     return Playing(*end, episode_return, episode_length, faults), rollout
@@ -149,7 +152,7 @@ def episodes(
 
 def what_happened(step: VecStep) -> tuple:
     """The last fields of a moment."""
-    return step.reward, step.terminated, step.truncated, step.valid, step.final_obs
+    return step.reward, step.terminated, step.truncated, step.final_obs, step.valid
 
 
 def next_is_first(step: VecStep) -> Bool[Any, " B"]:

@@ -46,6 +46,9 @@ def make_vector_env(
     return SyncVectorEnv(makers, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
+_BOOL, _NUMBER = (bool, np.bool_), (int, float, np.generic, np.ndarray)
+
+
 class CheckedEnv(gymnasium.Wrapper):
     """One environment that is known by its number, whose steps are checked and whose last observations are safe.
 
@@ -66,11 +69,11 @@ class CheckedEnv(gymnasium.Wrapper):
         obs, reward, terminated, truncated, info = result
         if self._box is not None and isinstance(obs, np.ndarray) and (obs.shape != self._box.shape or obs.dtype.kind not in "biuf"):
             raise EnvError(f"{self._name}: step returned an observation {obs.dtype}{list(obs.shape)}; its space is {self._box}.")
-        if not isinstance(terminated, bool | np.bool_) or not isinstance(truncated, bool | np.bool_):
+        if not isinstance(terminated, _BOOL) or not isinstance(truncated, _BOOL):
             raise EnvError(
                 f"{self._name}: step returned terminated = {terminated!r} and truncated = {truncated!r}; each must be True or False."
             )
-        if not isinstance(reward, int | float | np.generic | np.ndarray) or np.shape(reward) != ():
+        if type(reward) is not float and (not isinstance(reward, _NUMBER) or np.shape(reward) != ()):
             raise EnvError(f"{self._name}: step returned reward = {reward!r}; it must be one number.")
         return copy.deepcopy(obs) if terminated or truncated else obs, reward, terminated, truncated, info
 

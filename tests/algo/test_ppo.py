@@ -48,11 +48,11 @@ def test_each_verb_compiles_once(env, played):
     for _ in range(10):
         state, rollout = ppo.collect(state, env, SMALL)
         state, _ = ppo.update(state, rollout, SMALL)
-        counts.append((ppo._collect_in_graph._cache_size(), ppo.update._cache_size()))
+        counts.append((ppo._collect_in_graph._cache_size(), ppo._update._cache_size()))
     assert counts[0] == counts[-1], "from the first round on"
     state, rollout = ppo.collect(state, env, dataclasses.replace(SMALL, clip_eps=0.1))
     ppo.update(state, rollout, dataclasses.replace(SMALL, clip_eps=0.1, lr=1e-3))
-    assert (ppo._collect_in_graph._cache_size(), ppo.update._cache_size()) == counts[-1], "a new number compiles nothing"
+    assert (ppo._collect_in_graph._cache_size(), ppo._update._cache_size()) == counts[-1], "a new number compiles nothing"
 
 
 def test_the_first_epoch_begins_with_a_ratio_of_one(played):

@@ -84,6 +84,7 @@ class InPlaceVector(gymnasium.vector.VectorEnv):
 
     def reset(self, *, seed=None, options=None):
         self.buffer[:] = 0
+        self.rewards[:] = 0
         return self.buffer, {}
 
     def step(self, actions):
