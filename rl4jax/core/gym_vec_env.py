@@ -8,7 +8,6 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from jax.core import Tracer
 from jaxtyping import Bool, Int, PRNGKeyArray, PyTree
 
 from .contract import check_key
@@ -16,6 +15,7 @@ from .errors import EnvError
 from .gym_make import autoreset_mode, end_workers, make_vector_env
 from .gym_masks import MaskReader
 from .gym_spaces import batch_of, own_action, shown_action_space, shown_obs, shown_obs_space
+from .number import is_concrete
 from .spaces import struct_of
 from .vec_env import VecStep
 
@@ -208,7 +208,7 @@ def _with_rows(batch: PyTree, where: Bool[np.ndarray, " B"], rows: PyTree) -> Py
 
 
 def _refuse_tracing(verb: str, args: PyTree) -> None:
-    if any(isinstance(x, Tracer) for x in jax.tree.leaves(args)):
+    if not all(is_concrete(x) for x in jax.tree.leaves(args)):
         raise EnvError(
             f"GymVecEnv.{verb} runs Python code on the host and cannot be traced by jit, vmap or scan. Call it from an ordinary "
             f"loop, or use an in-graph environment: rl.VecEnv(rl.make('CartPole'), num_envs=4)."

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from .errors import EnvError, ShapeError
+from .number import is_concrete
 
 
 class StaticSpace:
@@ -123,7 +123,7 @@ def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | 
             f"random_action: mask has shape {jnp.shape(mask)}; for {space} it must be ({spaces.flatdim(space)},). For many environments "
             f"use jax.vmap."
         )
-    if mask is not None and heads and not isinstance(mask, Tracer) and not mask_allows(space, mask):
+    if mask is not None and heads and is_concrete(mask) and not mask_allows(space, mask):
         raise EnvError(f"random_action: mask = {mask} allows nothing; leave each head of {space} at least one choice.")
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return _random_parts(space, key, mask)

@@ -5,10 +5,10 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from rl4jax.core.errors import ConfigError, require
+from rl4jax.core.number import is_concrete
 
 from .distribution import AbstractDistribution, Mask, check_action, refuse_mask, same_kind
 from .normal import Normal, check_broadcasts
@@ -36,7 +36,7 @@ class TanhNormal(AbstractDistribution):
         check_broadcasts("TanhNormal.log_std", self.log_std, self.mean)
         check_broadcasts("TanhNormal.low", self.low, self.mean)
         check_broadcasts("TanhNormal.high", self.high, self.mean)
-        if not isinstance(self.low, Tracer) and not isinstance(self.high, Tracer):
+        if is_concrete(self.low) and is_concrete(self.high):
             low, high = np.asarray(self.low), np.asarray(self.high)
             require(bool(np.isfinite(low).all()), "TanhNormal.low", self.low, "finite", "For actions without bounds use Normal.")
             require(bool(np.isfinite(high).all()), "TanhNormal.high", self.high, "finite", "For actions without bounds use Normal.")
@@ -80,7 +80,7 @@ class TanhNormal(AbstractDistribution):
         """`KL` of the two normals: exact, because both are squashed by the same bijection. Bounds must be the same."""
         other = same_kind(self, other)
         for name, mine, theirs in (("low", self.low, other.low), ("high", self.high, other.high)):
-            if not isinstance(mine, Tracer) and not isinstance(theirs, Tracer) and not np.all(np.asarray(mine) == np.asarray(theirs)):
+            if is_concrete(mine) and is_concrete(theirs) and not np.all(np.asarray(mine) == np.asarray(theirs)):
                 raise ConfigError(f"TanhNormal.kl: other.{name} = {theirs} and self.{name} = {mine} must be the same.")
         return self.normal.kl(other.normal)
 
