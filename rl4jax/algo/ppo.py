@@ -76,7 +76,7 @@ class Config(eqx.Module):
                 require(bool(ok(x)), f"ppo.Config.{name}", x, rule)
 
 
-class State(eqx.Module):
+class State(NamedTuple):
     """Everything a run is: saving it is saving the run. A pytree of arrays, so plain `jit`, `scan` and `vmap` take it."""
 
     packed: Packed
@@ -138,21 +138,19 @@ def act(
 def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
     """Play `cfg.num_steps` steps in each environment, from where the last rollout ended."""
     check_faults(state.playing.faults, env)
-    return _collect_on_host(state, env, cfg) if isinstance(env, GymVecEnv) else _collect_in_graph(state, on_device(env), on_device(cfg))
+    if isinstance(env, GymVecEnv):
+        key, play_key = jax.random.split(state.key)
+        packed = state.packed if state.obs_stats is None else pack(state.policy)
+        playing, rollout = play_on_host(packed, env, state.playing, cfg.num_steps, key=play_key)
+    else:  # the optimizer stays here: each array that goes in and out of a compiled program costs some microseconds
+        playing, rollout, key = _collect_in_graph(state._replace(opt_state=None, num_updates=None), on_device(env), on_device(cfg))
+    return state._replace(playing=playing, key=key), rollout
 
 
 @jax.jit
 def _collect_in_graph(state, env, cfg):
     key, play_key = jax.random.split(state.key)
-    playing, rollout = play_in_graph(pack(state.policy), env, state.playing, cfg.num_steps, key=play_key)
-    return dataclasses.replace(state, playing=playing, key=key), rollout
-
-
-def _collect_on_host(state, env, cfg):
-    key, play_key = jax.random.split(state.key)
-    packed = state.packed if state.obs_stats is None else pack(state.policy)
-    playing, rollout = play_on_host(packed, env, state.playing, cfg.num_steps, key=play_key)
-    return dataclasses.replace(state, playing=playing, key=key), rollout
+    return *play_in_graph(pack(state.policy), env, state.playing, cfg.num_steps, key=play_key), key
 
 
 class Batch(NamedTuple):
@@ -240,7 +238,8 @@ def update(
     `opt` replaces clipping, Adam and `cfg.lr` by an optimizer of your own; give the same one to `init`. `reduce` averages gradients and
     metrics over machines. If a loss or a gradient is not finite, nothing is learned from the rollout and `train/skipped` is 1.
     """
-    return _update(state, rollout, on_device(cfg), opt, reduce)
+    updated, metrics = _update(state._replace(playing=None), rollout, on_device(cfg), opt, reduce)
+    return updated._replace(playing=state.playing), metrics
 
 
 @functools.partial(jax.jit, static_argnames=("opt", "reduce"))
@@ -251,9 +250,9 @@ def _update(state, rollout, cfg, opt, reduce):
     check_minibatches(num_steps, num_envs, cfg.num_minibatches, recurrent=rollout.carry is not None)
     optimizer = opt or make_optimizer(cfg, state.num_updates)
 
-    def step(learner, part):
+    def step(learner, chosen):
         params, opt_state = learner
-        minibatch, carry = part
+        minibatch, carry = pick(batch, rollout.carry, chosen)
         of_params = lambda p: loss(dataclasses.replace(state.packed, params=p).model, minibatch, cfg, carry)  # noqa: E731
         grads, metrics = reduce(jax.grad(of_params, has_aux=True)(params))
         changes, opt_state = optimizer.update(grads, opt_state, params)
@@ -262,7 +261,8 @@ def _update(state, rollout, cfg, opt, reduce):
 
     def epoch(carry, epoch_key):
         learner, kl = carry
-        run = functools.partial(jax.lax.scan, step, learner, shuffle(batch, rollout.carry, cfg.num_minibatches, epoch_key))
+        order = random_order(num_envs if rollout.carry is not None else num_steps * num_envs, epoch_key)
+        run = functools.partial(jax.lax.scan, step, learner, order.reshape(cfg.num_minibatches, -1))
         if cfg.target_kl is None:
             learner, metrics = run()
             return (learner, kl), (metrics, True)
@@ -284,9 +284,8 @@ def _update(state, rollout, cfg, opt, reduce):
         "train/epochs": ran.sum(),
         "train/skipped": 1 - finite,
     }
-    state = State(
-        dataclasses.replace(state.packed, params=params), opt_state, state.playing, *stats, num_updates=state.num_updates + 1, key=key
-    )
+    packed = dataclasses.replace(state.packed, params=params)
+    state = State(packed, opt_state, None, *stats, num_updates=state.num_updates + 1, key=key)
     return state, {name: x.astype(jnp.float32) for name, x in metrics.items()}
 
 
@@ -316,16 +315,11 @@ def check_minibatches(num_steps: int, num_envs: int, num_minibatches: int, *, re
         raise ConfigError(f"ppo: num_minibatches = {num_minibatches} must divide {what} = {size}. Choose one of {fitting}.")
 
 
-def shuffle(batch: Batch, carry: PyTree, num_parts: int, key: PRNGKeyArray) -> tuple[Batch, PyTree]:
-    """The batch in random parts, with a new axis for them in front: of steps, or of whole columns with their carries."""
-    num_steps, num_envs = batch.valid.shape
+def pick(batch: Batch, carry: PyTree, chosen: Int32[Array, " M"]) -> tuple[Batch, PyTree]:
+    """A minibatch: single steps, or with a carry whole columns and what they began with."""
     if carry is None:
-        batch = jax.tree.map(lambda x: x.reshape(num_steps * num_envs, *x.shape[2:]), batch)
-        order = random_order(num_steps * num_envs, key).reshape(num_parts, -1)
-        return jax.tree.map(lambda x: x[order], batch), None
-    order = random_order(num_envs, key).reshape(num_parts, -1)
-    columns = jax.tree.map(lambda x: jnp.moveaxis(x[:, order], 1, 0), batch)
-    return columns, jax.tree.map(lambda x: x[order], carry)
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[chosen], batch), None
+    return jax.tree.map(lambda x: x[:, chosen], batch), jax.tree.map(lambda x: x[chosen], carry)
 
 
 def random_order(n: int, key: PRNGKeyArray) -> Int32[Array, " N"]:

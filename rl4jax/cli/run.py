@@ -90,7 +90,7 @@ class Run:
         if found is None or not self.on_host:
             return found
         step, state = found
-        return step, dataclasses.replace(state, playing=begin(state.model, self.env, key=self.key("begin", step)))
+        return step, state._replace(playing=begin(state.model, self.env, key=self.key("begin", step)))
 
     def need(self, which: str = "latest") -> tuple[int, ppo.State]:
         """`load`, where there must be one."""

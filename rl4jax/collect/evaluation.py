@@ -16,7 +16,7 @@ from rl4jax.core.vec_env import VecEnv, VecStep
 from rl4jax.nn.model import Model
 from rl4jax.nn.packed import Packed, pack
 
-from .play import choose, choose_on_host, next_is_first
+from .play import choose, choose_on_host, next_is_first, noise_maker
 from .playing import AnyVecEnv, Playing, begin
 
 
@@ -96,9 +96,9 @@ def _evaluate_in_graph(packed: Packed, env: VecEnv, each: int, greedy: bool, max
         t, tally = now
         playing = tally.playing
         act_key, step_key = jax.random.split(jax.random.fold_in(play_key, t))
-        keys = None if greedy else jax.random.split(act_key, env.num_envs)
+        noise = None if greedy else jax.vmap(noise_maker(model, playing))(jax.random.split(act_key, env.num_envs))
         mask = env.action_mask(playing.env_state)
-        action, _, _, carry = choose(model, playing.obs, playing.is_first, playing.carry, mask, keys)
+        action, _, _, carry = choose(model, playing.obs, playing.is_first, playing.carry, mask, noise)
         env_state, step = env.step(playing.env_state, clip_action(env.single_action_space, action), step_key)
         playing = playing._replace(env_state=env_state, obs=step.obs, is_first=next_is_first(step), carry=carry)
         return t + 1, tally.add(playing, step)
@@ -118,15 +118,20 @@ def _evaluate_on_host(packed: Packed, env: GymVecEnv, each: int, greedy: bool, m
         if not (np.asarray(tally.finished) < each).any():
             break
         playing = tally.playing
-        keys = None if greedy else jax.random.split(jax.random.fold_in(play_key, t), env.num_envs)
+        noise = None if greedy else _noise(packed, playing._replace(env_state=None), jax.random.fold_in(play_key, t))
         mask = env.action_mask(playing.env_state)
-        action, _, _, carry = choose_on_host(packed, playing.obs, playing.is_first, playing.carry, mask, keys)
+        action, _, _, carry = choose_on_host(packed, playing.obs, playing.is_first, playing.carry, mask, noise)
         env_state, step = env.step(playing.env_state, clip_action(env.single_action_space, jax.tree.map(np.asarray, action)))
         tally = _add(
             tally._replace(playing=playing._replace(env_state=None, obs=None, carry=None)), step._replace(obs=None, final_obs=None)
         )
         tally = tally._replace(playing=tally.playing._replace(env_state=env_state, obs=step.obs, is_first=next_is_first(step), carry=carry))
     return tally.result()
+
+
+@jax.jit
+def _noise(packed: Packed, playing: Playing, key: PRNGKeyArray) -> PyTree:
+    return jax.vmap(noise_maker(packed.model, playing))(jax.random.split(key, playing.is_first.shape[0]))
 
 
 @jax.jit

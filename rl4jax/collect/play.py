@@ -1,6 +1,7 @@
 """Let a model play T steps in B environments, in-graph or on the host."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,8 +15,11 @@ from rl4jax.core.vec_env import VecEnv, VecStep
 from rl4jax.nn.model import Model, apply, reset_carry
 from rl4jax.nn.packed import Packed, pack
 
-from .playing import AnyVecEnv, Faults, Playing
+from .playing import AnyVecEnv, Playing
 from .rollout import Rollout
+
+
+MOST_AHEAD = 2**22  # numbers that are drawn before a rollout: 16 MB
 
 
 class Moment(NamedTuple):
@@ -47,34 +51,34 @@ def unroll(model: Model, env: AnyVecEnv, playing: Playing, num_steps: int, *, ke
 def play_in_graph(packed: Packed, env: VecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray) -> tuple[Playing, Rollout]:
     """One program: a scan over the steps."""
     act_key, step_key = jax.random.split(key)
+    # All at once: drawing numbers step by step would cost more than a small network.
+    noise, now_noise = draw_ahead(packed.model, playing, jax.random.split(act_key, (num_steps, env.num_envs)))
 
-    def one(now, keys):
+    def one(now, chance):
         env_state, obs, is_first, carry = now
         mask, privileged = env.action_mask(env_state), env.privileged(env_state)
-        action, log_prob, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, keys[0])
-        env_state, step = env.step(env_state, clip_action(env.single_action_space, action), keys[1])
+        action, log_prob, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, now_noise(chance[0]))
+        env_state, step = env.step(env_state, clip_action(env.single_action_space, action), chance[1])
         moment = Moment(obs, action, log_prob, mask, None, carry, next_carry, privileged, *what_happened(step)[:-1], valid=None)
         return (env_state, step.obs, next_is_first(step), next_carry), moment
 
-    # All keys at once: drawing them step by step would cost more than a small network.
-    keys = jax.random.split(act_key, (num_steps, env.num_envs)), jax.random.split(step_key, num_steps)
-    end, moments = jax.lax.scan(one, playing[:4], keys)
+    end, moments = jax.lax.scan(one, playing[:4], (noise, jax.random.split(step_key, num_steps)))
     # Known without being written down at each step, which costs time.
     is_first = jnp.concatenate([playing.is_first[None], (moments.terminated | moments.truncated)[:-1]])
     moments = moments._replace(is_first=is_first, valid=jnp.ones_like(is_first))
     rollout, episode_return, episode_length = judge(packed, playing, moments)
-    faults = jax.tree.map(jnp.add, playing.faults, find_faults(env, moments))
-    return Playing(*end, episode_return, episode_length, faults), rollout
+    return Playing(*end, episode_return, episode_length, playing.faults + find_faults(env, moments)), rollout
 
 
 def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray) -> tuple[Playing, Rollout]:
     """The same from Python: one compiled call per step, and one per rollout."""
     env_state, obs, is_first, carry = playing[:4]
-    impl = jax.random.key_impl(key)
+    noise, structure = jax.tree.flatten(_noise_on_host(packed, playing._replace(env_state=None), num_steps, key))
     moments = []
-    for key_data in np.asarray(_key_data(key, num_steps, env.num_envs)):
+    for row in zip(*map(np.asarray, noise), strict=True):
         mask = env.action_mask(env_state)
-        action, log_prob, carry, next_carry = _choose_with_key_data(packed, obs, is_first, carry, mask, key_data, impl)
+        resets = None if carry is None else is_first  # each array that goes in costs time
+        action, log_prob, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, structure.unflatten(row))
         action = jax.tree.map(np.asarray, action)
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
         moments.append(Moment(obs, action, log_prob, mask, is_first, carry, next_carry, None, *what_happened(step)))
@@ -85,17 +89,32 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
 
 
 def choose(
-    model: Model, obs: PyTree, is_first: Bool[Any, " B"], carry: PyTree, mask: Bool[Any, "B A"] | None, keys: Key[Array, " B"] | None
+    model: Model, obs: PyTree, is_first: Bool[Any, " B"] | None, carry: PyTree, mask: Bool[Any, "B A"] | None, noise: PyTree
 ) -> tuple[PyTree, Float[Array, " B"], PyTree, PyTree]:
-    """An action for each environment, sampled, or without keys the most likely one; its log-probability; the carry before and after."""
+    """An action for each environment, sampled, or without noise the most likely one; its log-probability; the carry before and after."""
 
-    def one(obs, is_first, carry, mask, key):
+    def one(obs, is_first, carry, mask, noise):
         carry = reset_carry(model, carry, is_first)
         pi, _, next_carry = apply(model, obs, carry, mask)
-        action = pi.mode() if key is None else pi.sample(key)
+        action = pi.mode() if noise is None else pi.sample_from(noise)
         return action, pi.log_prob(action), carry, next_carry
 
-    return jax.vmap(one)(obs, is_first, carry, mask, keys)
+    return jax.vmap(one)(obs, is_first, carry, mask, noise)
+
+
+def noise_maker(model: Model, playing: Playing) -> Callable[[PRNGKeyArray], PyTree]:
+    """What draws the noise of one action of this model: it depends on shapes only."""
+    obs, carry = jax.tree.map(lambda x: x[0], (playing.obs, playing.carry))
+    return jax.eval_shape(lambda: apply(model, obs, carry)[0]).noise
+
+
+def draw_ahead(model: Model, playing: Playing, keys: Key[Array, "T B"]) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
+    """What a scan should be given for each step, and what makes noise of it: the noise itself, or its keys if it is large."""
+    make = noise_maker(model, playing)
+    size = keys.size * sum(x.size for x in jax.tree.leaves(jax.eval_shape(make, keys[0, 0])))
+    if size > MOST_AHEAD:
+        return keys, jax.vmap(make)
+    return jax.vmap(jax.vmap(make))(keys), lambda noise: noise
 
 
 def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
@@ -160,29 +179,25 @@ def next_is_first(step: VecStep) -> Bool[Any, " B"]:
     return step.terminated | step.truncated | ~step.valid
 
 
-def find_faults(env: VecEnv, moments: Moment) -> Faults:
+def find_faults(env: VecEnv, moments: Moment) -> Int32[Array, "3"]:
     """Count what an environment must not do; one on the host is checked at each step instead."""
     floats = [x for x in jax.tree.leaves(moments.final_obs) if jnp.issubdtype(x.dtype, jnp.floating)]
     empty = jnp.zeros((), bool) if moments.mask is None else ~mask_allows(env.single_action_space, moments.mask)
     bad = ~jnp.isfinite(moments.reward), sum((~jnp.isfinite(x)).sum(dtype=jnp.int32) for x in floats), empty
-    return Faults(*(jnp.sum(x, dtype=jnp.int32) for x in bad))
+    return jnp.stack([jnp.sum(x, dtype=jnp.int32) for x in bad])
 
 
-@functools.partial(jax.jit, static_argnames=("num_steps", "num_envs"))
-def _key_data(key: PRNGKeyArray, num_steps: int, num_envs: int) -> Array:
+@functools.partial(jax.jit, static_argnames="num_steps")
+def _noise_on_host(packed: Packed, playing: Playing, num_steps: int, key: PRNGKeyArray) -> PyTree:
     act_key, _ = jax.random.split(key)  # as in-graph, so that both kinds play alike
-    return jax.random.key_data(jax.random.split(act_key, (num_steps, num_envs)))
+    keys = jax.random.split(act_key, (num_steps, playing.is_first.shape[0]))
+    return jax.vmap(jax.vmap(noise_maker(packed.model, playing)))(keys)
 
 
 @jax.jit
-def choose_on_host(packed: Packed, obs: PyTree, is_first: Array, carry: PyTree, mask: Array | None, keys: Key[Array, " B"] | None) -> tuple:
+def choose_on_host(packed: Packed, obs: PyTree, is_first: Array | None, carry: PyTree, mask: Array | None, noise: PyTree) -> tuple:
     """`choose`, compiled."""
-    return choose(packed.model, obs, is_first, carry, mask, keys)
-
-
-@functools.partial(jax.jit, static_argnames="impl")
-def _choose_with_key_data(packed: Packed, obs: PyTree, is_first: Array, carry: PyTree, mask: Array | None, data: Array, impl: Any) -> tuple:
-    return choose(packed.model, obs, is_first, carry, mask, jax.random.wrap_key_data(data, impl=impl))
+    return choose(packed.model, obs, is_first, carry, mask, noise)
 
 
 _judge_on_host = jax.jit(judge)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import EnvError
@@ -15,12 +16,7 @@ from rl4jax.nn.model import Model, initial_carry
 AnyVecEnv = VecEnv | GymVecEnv
 
 
-class Faults(NamedTuple):
-    """How often an in-graph environment broke its contract. A compiled program cannot raise: it counts."""
-
-    reward: Int32[Array, ""]  # not finite
-    obs: Int32[Array, ""]  # not finite
-    mask: Int32[Array, ""]  # allowed nothing
+FAULTS = ("rewards that are not finite", "observations that are not finite", "action masks that allow nothing")
 
 
 class Playing(NamedTuple):
@@ -32,7 +28,7 @@ class Playing(NamedTuple):
     carry: PyTree
     episode_return: Float[Array, " B"]  # so far
     episode_length: Int32[Array, " B"]
-    faults: Faults
+    faults: Int32[Array, "3"]  # how often an in-graph environment broke its contract, see FAULTS: a compiled program cannot raise, it counts
 
 
 def begin(model: Model, env: AnyVecEnv, *, key: PRNGKeyArray) -> Playing:
@@ -40,23 +36,15 @@ def begin(model: Model, env: AnyVecEnv, *, key: PRNGKeyArray) -> Playing:
     num_envs = env.num_envs
     env_state, obs = env.reset(key)
     carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), initial_carry(model))
-    faults = Faults(*(jnp.zeros((), jnp.int32) for _ in Faults._fields))
+    faults = jnp.zeros(len(FAULTS), jnp.int32)
     return Playing(env_state, obs, jnp.ones(num_envs, bool), carry, jnp.zeros(num_envs), jnp.zeros(num_envs, jnp.int32), faults)
 
 
-def check_faults(faults: Faults, env: AnyVecEnv) -> None:
+def check_faults(faults: Int32[Array, "3"], env: AnyVecEnv) -> None:
     """Raise if an environment broke its contract in an earlier rollout. Inside a traced program nothing can be known yet."""
-    if not all(is_concrete(count) for count in faults):
+    if not is_concrete(faults) or not np.any(np.asarray(faults)):
         return
-    counts = jax.device_get(faults)
-    if not any(counts):
-        return
-    what = {
-        "reward": "rewards that are not finite",
-        "obs": "observations that are not finite",
-        "mask": "action masks that allow nothing",
-    }
-    found = ", ".join(f"{count} {what[name]}" for name, count in counts._asdict().items() if count)
+    found = ", ".join(f"{count} {what}" for count, what in zip(np.asarray(faults), FAULTS, strict=True) if count)
     name = type(env.env).__name__ if isinstance(env, VecEnv) else repr(env)
     raise EnvError(
         f"{name} gave {found} in the rollouts so far. Find the step with rl.check_env({name}(...)), or train on after rl.collect.begin."

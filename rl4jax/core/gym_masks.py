@@ -53,10 +53,8 @@ class MaskReader:
         full = np.ones(self._shape, bool)
         return np.where(where[:, None], full if fresh is None else fresh, full if mask is None else mask)
 
-    def check(self, mask: Bool[np.ndarray, "B A"] | None, live: Bool[np.ndarray, " B"], step: int) -> None:
+    def check(self, mask: Bool[np.ndarray, "B A"], live: Bool[np.ndarray, " B"], step: int) -> None:
         """Raise if a live environment may do nothing."""
-        if mask is None:
-            return
         stuck = ~mask_allows(self._action_space, mask) & live
         if stuck.any():
             i = int(np.flatnonzero(stuck)[0])

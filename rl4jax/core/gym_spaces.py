@@ -4,6 +4,7 @@ We show `Discrete(n, start)` as `Discrete(n)`, MultiBinary actions as MultiDiscr
 so that no algorithm has to know of the difference.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -13,6 +14,8 @@ from jaxtyping import PyTree
 
 from .errors import EnvError
 from .spaces import jax_dtype, struct_of
+
+Convert = Callable[[PyTree], PyTree]
 
 
 def shown_obs_space(space: gymnasium.Space) -> gymnasium.Space:
@@ -46,25 +49,30 @@ def shown_action_space(space: gymnasium.Space) -> gymnasium.Space:
     return shown_obs_space(space)
 
 
-def shown_obs(space: gymnasium.Space, obs: PyTree) -> PyTree:
-    """A copy of a batch of observations, as the shown space has it.
+def obs_reader(space: gymnasium.Space) -> Convert:
+    """What copies a batch of observations, as the shown space has it. The space is looked at once, here, and not at every step.
 
     A copy, because vector environments write the next observation into the same memory, and JAX on CPU may use NumPy's memory
     without copying it.
     """
     if isinstance(space, spaces.Dict):
-        return {name: shown_obs(part, obs[name]) for name, part in space.items()}
+        readers = {name: obs_reader(part) for name, part in space.items()}
+        return lambda obs: {name: read(obs[name]) for name, read in readers.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(shown_obs(part, part_obs) for part, part_obs in zip(space, obs, strict=True))
+        in_order = [obs_reader(part) for part in space]
+        return lambda obs: tuple(read(part) for read, part in zip(in_order, obs, strict=True))
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        return (np.asarray(obs) - space.start).astype(np.int32)
-    given = np.asarray(obs)
-    shown = given.astype(jax_dtype(space.dtype))  # always a copy
-    if given.dtype.kind in "iu" and given.itemsize > shown.itemsize and (shown != given).any():
-        raise EnvError(
-            f"an observation of {space} holds {given[shown != given][0]}, which {shown.dtype} cannot. Use smaller numbers or floats."
-        )
-    return shown
+        return lambda obs: (np.asarray(obs) - space.start).astype(np.int32)
+    dtype = jax_dtype(space.dtype)
+
+    def read(obs: Any) -> np.ndarray:
+        given = np.asarray(obs)
+        shown = given.astype(dtype)  # always a copy
+        if given.itemsize > shown.itemsize and given.dtype.kind in "iu" and (shown != given).any():
+            raise EnvError(f"an observation of {space} holds {given[shown != given][0]}, which {dtype} cannot. Use smaller numbers or floats.")
+        return shown
+
+    return read
 
 
 def batch_of(space: gymnasium.Space, elements: list) -> PyTree:
@@ -76,36 +84,59 @@ def batch_of(space: gymnasium.Space, elements: list) -> PyTree:
     return np.stack([np.asarray(x) for x in elements])
 
 
-def own_action(space: Any, shown: Any, action: PyTree, num_envs: int, name: str = "action") -> PyTree:
-    """A batch of actions of the shown space as the environment's own space wants it, checked."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        _require_parts(space, action, name)
+def action_writer(space: Any, shown: Any, num_envs: int, name: str = "action") -> Convert:
+    """What turns a batch of actions of the shown space into one that the environment's own space wants, checked."""
     if isinstance(space, spaces.Dict):
-        return {k: own_action(space[k], shown[k], action[k], num_envs, f"{name}[{k!r}]") for k in space}
+        writers = {k: action_writer(space[k], shown[k], num_envs, f"{name}[{k!r}]") for k in space}
+
+        def write_dict(action: PyTree) -> dict[str, Any]:
+            _require_parts(space, action, name)
+            return {k: write(action[k]) for k, write in writers.items()}
+
+        return write_dict
     if isinstance(space, spaces.Tuple):
-        return tuple(own_action(space[i], shown[i], action[i], num_envs, f"{name}[{i}]") for i in range(len(space)))
-    action = _as_array(action, shown, name)
-    if (action.dtype.kind == "f") != (shown.dtype.kind == "f") or action.dtype.kind not in "fiu":
-        raise EnvError(f"{name} has dtype {action.dtype}; {shown} needs {shown.dtype}. Use action.astype(np.{shown.dtype}).")
-    if action.shape != (num_envs, *shown.shape):
-        raise EnvError(
-            f"{name} has shape {action.shape}; it must be {(num_envs, *shown.shape)}: one action of {shown} for each of the "
-            f"{num_envs} environments."
-        )
-    if isinstance(space, spaces.Box):
+        in_order = [action_writer(space[i], shown[i], num_envs, f"{name}[{i}]") for i in range(len(space))]
+
+        def write_tuple(action: PyTree) -> tuple[Any, ...]:
+            _require_parts(space, action, name)
+            return tuple(write(part) for write, part in zip(in_order, action, strict=True))
+
+        return write_tuple
+    shape, kinds, own = (num_envs, *shown.shape), "f" if shown.dtype.kind == "f" else "iu", np.dtype(space.dtype)
+
+    def checked(action: Any) -> np.ndarray:
+        action = _as_array(action, shown, name)
+        if action.dtype.kind not in kinds:
+            raise EnvError(f"{name} has dtype {action.dtype}; {shown} needs {shown.dtype}. Use action.astype(np.{shown.dtype}).")
+        if action.shape != shape:
+            raise EnvError(
+                f"{name} has shape {action.shape}; it must be {shape}: one action of {shown} for each of the {num_envs} environments."
+            )
+        return action
+
+    def write_box(action: Any) -> np.ndarray:
+        action = checked(action)
         inside = np.clip(action, shown.low, shown.high)
         # Forgive what 64-bit bounds lose as 32-bit ones.
         _require(np.isfinite(action), action, shown, name, "It is not finite: look at what the policy computes.")
         _require((np.abs(action - inside) <= 1e-6 * np.maximum(1.0, np.abs(inside))), action, shown, name, "Clip it: rl.clip_action.")
-        return np.clip(inside.astype(space.dtype), space.low, space.high)
+        return np.clip(inside.astype(own), space.low, space.high)
+
+    if isinstance(space, spaces.Box):
+        return write_box
     size = shown.n if isinstance(shown, spaces.Discrete) else shown.nvec
-    _require((action >= 0) & (action < size), action, shown, name, "Count actions from 0.")
-    action = action.reshape(num_envs, *space.shape)
-    return (action if isinstance(space, spaces.MultiBinary) else action + space.start).astype(space.dtype)
+    start = 0 if isinstance(space, spaces.MultiBinary) else space.start
+
+    def write_choice(action: Any) -> np.ndarray:
+        action = checked(action)
+        _require((action >= 0) & (action < size), action, shown, name, "Count actions from 0.")
+        return (action.reshape(num_envs, *space.shape) + start).astype(own)
+
+    return write_choice
 
 
 def _require(good: np.ndarray, action: np.ndarray, space: gymnasium.Space, name: str, fix: str) -> None:
-    if not good.all():
+    if np.count_nonzero(good) < good.size:  # many times faster than all()
         i = int(np.argwhere(~good)[0][0])
         raise EnvError(f"{name}[{i}] = {action[i]} is not in {space}. {fix}")
 

@@ -14,11 +14,12 @@ from .contract import check_key
 from .errors import EnvError
 from .gym_make import autoreset_mode, end_workers, make_vector_env
 from .gym_masks import MaskReader
-from .gym_spaces import batch_of, own_action, shown_action_space, shown_obs, shown_obs_space
+from .gym_spaces import action_writer, batch_of, obs_reader, shown_action_space, shown_obs_space
 from .number import is_concrete
 from .spaces import struct_of
 from .vec_env import VecStep
 
+_LARGEST = np.iinfo(np.int32).max
 _TOKENS = itertools.count()  # of all host environments together: a state of one is never taken for a state of another
 
 
@@ -57,8 +58,12 @@ class GymVecEnv:
         self._obs_space = self.envs.single_observation_space
         self._obs_shapes = [(self.num_envs, *x.shape) for x in jax.tree.leaves(struct_of(self._obs_space))]
         self._action_space = shown_action_space(self.envs.single_action_space)
+        self._read_obs = obs_reader(self._obs_space)
+        self._write_action = action_writer(self.envs.single_action_space, self._action_space, self.num_envs)
         self._masks = MaskReader(self.envs, self._action_space)
         self._shown_obs_space = self._masks.drop(shown_obs_space(self._obs_space))
+        self._all, self._none = np.ones(self.num_envs, bool), np.zeros(self.num_envs, bool)
+        self._all.flags.writeable = self._none.flags.writeable = False  # handed out again and again
         self._token = -1
         self._step = 0  # since the last reset, for messages
 
@@ -76,16 +81,16 @@ class GymVecEnv:
         """Start all episodes anew, seeded from the key (EnvPool's were seeded when they were made)."""
         _refuse_tracing("reset", key)
         check_key(key, "GymVecEnv.reset")
-        seed = None if self._seeded_when_made else int(jax.random.randint(key, (), 0, np.iinfo(np.int32).max - self.num_envs))
+        seed = None if self._seeded_when_made else int(jax.random.randint(key, (), 0, _LARGEST - self.num_envs))
         obs, info = self._host_call(self.envs.reset, seed=seed)
         self._step = 0
         obs = self._shown(obs)
         self._check_finite(obs)
-        return self._state(self._masks.read(obs, info), np.zeros(self.num_envs, bool)), self._masks.drop(obs)
+        return self._state(self._masks.read(obs, info), self._none), self._masks.drop(obs)
 
     def step(self, state: GymState, action: PyTree, key: PRNGKeyArray | None = None) -> tuple[GymState, VecStep]:
         """Move all environments on by one action each. The key is not used: host environments draw from their own seeds."""
-        _refuse_tracing("step", (state, action, key))
+        _refuse_tracing("step", (state.token, action))
         if self.envs.closed:
             raise EnvError(f"GymVecEnv.step: {self} is closed. Make a new one.")
         if int(state.token) != self._token:
@@ -93,20 +98,20 @@ class GymVecEnv:
                 "GymVecEnv.step: this is not the newest state of this environment. A host environment cannot go back: always "
                 "step with the state that its last reset or step returned. After an error, reset."
             )
-        action = own_action(self.envs.single_action_space, self._action_space, action, self.num_envs)
-        obs, reward, terminated, truncated, info = self._host_call(self.envs.step, action)
+        obs, reward, terminated, truncated, info = self._host_call(self.envs.step, self._write_action(action))
         self._step += 1
         self._check_step(reward, terminated, truncated)
         with np.errstate(over="ignore"):  # found, and named, below
-            reward = np.array(reward, np.float32)
-        terminated, truncated = np.array(terminated), np.array(truncated)
+            reward = reward.astype(np.float32)
+        terminated, truncated = terminated.copy(), truncated.copy()
 
         ended = terminated | truncated
+        some_ended = np.count_nonzero(ended) > 0  # many times faster than any()
         obs = final_obs = self._shown(obs)
         mask = self._masks.read(obs, info)
-        if self._mode == AutoresetMode.SAME_STEP and ended.any():
+        if some_ended and self._mode is AutoresetMode.SAME_STEP:
             final_obs = self._final_obs(obs, info, ended)
-        if self._mode == AutoresetMode.DISABLED and ended.any():
+        if some_ended and self._mode is AutoresetMode.DISABLED:
             fresh, info = self._host_call(self.envs.reset, options={"reset_mask": ended.copy()})
             fresh = self._shown(fresh)
             mask = self._masks.merge(mask, self._masks.read(fresh, info), where=ended)
@@ -115,8 +120,8 @@ class GymVecEnv:
         if obs is not final_obs:
             self._check_finite(obs)
 
-        valid = ~np.asarray(state.dead)
-        state = self._state(mask, ended if self._mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended))
+        valid = self._all if state.dead is self._none else ~np.asarray(state.dead)
+        state = self._state(mask, ended if some_ended and self._mode is AutoresetMode.NEXT_STEP else self._none)
         drop = self._masks.drop
         return state, VecStep(drop(obs), reward, terminated, truncated, drop(final_obs), valid)
 
@@ -144,7 +149,7 @@ class GymVecEnv:
 
     def _host_call(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
         """Call the environment. From here on older states are refused, also if something goes wrong."""
-        self._token = next(_TOKENS) % np.iinfo(np.int32).max
+        self._token = next(_TOKENS) % _LARGEST
         try:
             return function(*args, **kwargs)
         except (EOFError, ConnectionError) as error:
@@ -152,14 +157,15 @@ class GymVecEnv:
             raise EnvError(f"{self}: a worker process died in step {self._step}; exit codes {codes}. Make a new one.") from error
 
     def _state(self, mask: Bool[np.ndarray, "B A"] | None, dead: Bool[np.ndarray, " B"]) -> GymState:
-        self._masks.check(mask, ~dead, self._step)
+        if mask is not None:
+            self._masks.check(mask, ~dead, self._step)
         return GymState(np.int32(self._token), dead, mask)
 
     # Reading what it returned
 
     def _shown(self, obs: PyTree) -> PyTree:
         """Our copy of a batch of observations."""
-        shown = shown_obs(self._obs_space, obs)
+        shown = self._read_obs(obs)
         for x, shape in zip(jax.tree.leaves(shown), self._obs_shapes, strict=True):
             if x.shape != shape:
                 raise EnvError(f"{self}: observation of step {self._step} has shape {x.shape}; it must be {shape}, as its space says.")
@@ -177,7 +183,7 @@ class GymVecEnv:
             last = batch_of(self._obs_space, list(last[ended]))
         else:  # a whole batch
             last = jax.tree.map(lambda x: np.asarray(x)[ended], last)
-        return _with_rows(obs, ended, shown_obs(self._obs_space, last))
+        return _with_rows(obs, ended, self._read_obs(last))
 
     def _check_step(self, reward: Any, terminated: Any, truncated: Any) -> None:
         for name, x, kinds in (("reward", reward, "fiu"), ("terminated", terminated, "b"), ("truncated", truncated, "b")):
@@ -191,7 +197,7 @@ class GymVecEnv:
     def _check_finite(self, obs: PyTree, reward: np.ndarray | None = None) -> None:
         for name, tree in (("observation", obs), ("reward", reward)):
             for x in jax.tree.leaves(tree):
-                if x.dtype.kind == "f" and not np.isfinite(x).all():
+                if x.dtype.kind == "f" and np.count_nonzero(np.isfinite(x)) < x.size:
                     i = int(np.argwhere(~np.isfinite(x))[0][0])
                     raise EnvError(
                         f"{self}: {name} of environment {i} at step {self._step} is {x[i]}; it must be finite, as {x.dtype} too. Find "

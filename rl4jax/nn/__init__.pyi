@@ -10,6 +10,7 @@ from .distributions import (
     Normal as Normal,
     TanhNormal as TanhNormal,
 )
+from .linear import Linear as Linear
 from .mlp import MLP as MLP
 from .model import Normalized as Normalized, Recurrent as Recurrent, initial_carry as initial_carry
 from .model_check import check_model as check_model

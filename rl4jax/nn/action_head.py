@@ -14,6 +14,7 @@ from rl4jax.core.errors import EnvError, require
 from rl4jax.core.spaces import StaticSpace
 
 from .distributions import AbstractDistribution, Categorical, Composite, MultiCategorical, Normal, TanhNormal
+from .linear import Linear
 from .orthogonal import POLICY_GAIN, orthogonal_linear
 
 LogStd = Literal["parameter", "model"]
@@ -33,7 +34,7 @@ class ActionHead(eqx.Module):
     features. Both begin at 1.
     """
 
-    linear: eqx.nn.Linear | None
+    linear: Linear | None
     log_std: Float[Array, "..."] | None
     parts: dict[str, "ActionHead"] | tuple["ActionHead", ...] | None
     space: StaticSpace = eqx.field(static=True)

@@ -16,6 +16,7 @@ from rl4jax.core.spaces import StaticSpace, flatten
 from .action_head import ActionHead, LogStd
 from .cnn import CNN
 from .distributions import AbstractDistribution
+from .linear import Linear
 from .mlp import MLP, Activation
 from .orthogonal import VALUE_GAIN, orthogonal_linear
 from .recurrent import GRU, LSTM
@@ -49,7 +50,7 @@ class Trunk(eqx.Module):
         self.space = StaticSpace(space)
         self.cnns = {name: CNN(part.shape or (), key=k) for (name, part), k in zip(images.items(), keys, strict=False)}
         d_flat = sum(int(spaces.flatdim(part)) for name, part in _parts(space).items() if name not in images)
-        d_images = sum(int(cnn.linear.out_features) for cnn in self.cnns.values())
+        d_images = sum(cnn.linear.bias.size for cnn in self.cnns.values())
         self.mlp = MLP(d_flat + d_images, hidden, activation, key=mlp_key)
         self.core = None if core is None else CORES[core](hidden[-1], hidden[-1], key=core_key)
 
@@ -73,7 +74,7 @@ class ActorCritic(eqx.Module):
 
     trunks: tuple[Trunk, ...]  # of actor and critic, or one for both
     policy: ActionHead
-    value: eqx.nn.Linear
+    value: Linear
 
     def __init__(
         self,

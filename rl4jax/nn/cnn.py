@@ -7,6 +7,7 @@ from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from rl4jax.core.errors import ShapeError
 
+from .linear import Linear
 from .orthogonal import orthogonal, orthogonal_linear
 
 NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride: Mnih et al. 2015
@@ -22,7 +23,7 @@ class CNN(eqx.Module):
     """
 
     convs: tuple[eqx.nn.Conv2d, ...]
-    linear: eqx.nn.Linear
+    linear: Linear
     channels_last: bool = eqx.field(static=True)
 
     def __init__(self, shape: tuple[int, ...], d_out: int = 512, *, key: PRNGKeyArray):

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from rl4jax.core.errors import ConfigError, did_you_mean
 
+from .linear import Linear
 from .orthogonal import orthogonal_linear
 
 Activation = Callable[[Array], Array]
@@ -32,7 +33,7 @@ class MLP(eqx.Module):
     (32,)
     """
 
-    layers: tuple[eqx.nn.Linear, ...]
+    layers: tuple[Linear, ...]
     activation: Activation = eqx.field(static=True)
 
     def __init__(self, d_in: int, hidden: Sequence[int], activation: str | Activation = "tanh", *, key: PRNGKeyArray):

@@ -35,9 +35,13 @@ class Categorical(AbstractDistribution):
     def maskable(self) -> bool:
         return True
 
-    def sample(self, key: PRNGKeyArray) -> Int32[Array, ""]:
+    def noise(self, key: PRNGKeyArray) -> Float[Array, " A"]:
+        """Gumbel noise."""
+        return jax.random.gumbel(key, self.logits.shape, self.logits.dtype)
+
+    def sample_from(self, noise: Float[Array, " A"]) -> Int32[Array, ""]:
         """A random choice, by Gumbel-max."""
-        return jax.random.categorical(key, log_softmax(self.logits)).astype(jnp.int32)
+        return jnp.argmax(log_softmax(self.logits) + noise).astype(jnp.int32)
 
     def log_prob(self, action: Int[Array, ""]) -> Float[Array, ""]:
         """`log softmax(logits)[action]`; about -1e9 for a choice that is forbidden or does not exist."""

@@ -46,10 +46,14 @@ class Composite(AbstractDistribution):
     def maskable(self) -> bool:
         return any(part.maskable for part in self._values())
 
-    def sample(self, key: PRNGKeyArray) -> dict[str, Any] | tuple[Any, ...]:
-        """A random action of each part."""
+    def noise(self, key: PRNGKeyArray) -> dict[str, Any] | tuple[Any, ...]:
+        """That of each part."""
         keys = jax.random.split(key, len(self.parts))
-        return self._pack(part.sample(k) for part, k in zip(self._values(), keys, strict=True))
+        return self._pack(part.noise(k) for part, k in zip(self._values(), keys, strict=True))
+
+    def sample_from(self, noise: PyTree[Array]) -> dict[str, Any] | tuple[Any, ...]:
+        """A random action of each part."""
+        return self._pack(part.sample_from(n) for part, n in zip(self._values(), self._split("sample_from", noise), strict=True))
 
     def log_prob(self, action: PyTree[Array]) -> Float[Array, ""]:
         """The sum over the parts."""

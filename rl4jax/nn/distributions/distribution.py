@@ -31,8 +31,16 @@ class AbstractDistribution(eqx.Module):
         """Whether a mask means anything to it: false if its actions are continuous."""
 
     @abc.abstractmethod
+    def noise(self, key: PRNGKeyArray) -> PyTree[Array]:
+        """The chance in one action. It depends on shapes only, so it can be drawn before the parameters are known."""
+
+    @abc.abstractmethod
+    def sample_from(self, noise: PyTree[Array]) -> PyTree[Array]:
+        """The action that this noise leads to."""
+
     def sample(self, key: PRNGKeyArray) -> PyTree[Array]:
         """A random action."""
+        return self.sample_from(self.noise(key))
 
     @abc.abstractmethod
     def log_prob(self, action: PyTree[Array]) -> Float[Array, ""]:

@@ -54,9 +54,13 @@ class MultiCategorical(AbstractDistribution):
     def maskable(self) -> bool:
         return True
 
-    def sample(self, key: PRNGKeyArray) -> Int32[Array, "..."]:
-        """A random choice of each head."""
-        return jax.random.categorical(key, self._log_probs()).astype(jnp.int32).reshape(self.shape)
+    def noise(self, key: PRNGKeyArray) -> Float[Array, "H N"]:
+        """Gumbel noise, one row per head."""
+        return jax.random.gumbel(key, (len(self.nvec), max(self.nvec)), self.logits.dtype)
+
+    def sample_from(self, noise: Float[Array, "H N"]) -> Int32[Array, "..."]:
+        """A random choice of each head, by Gumbel-max."""
+        return jnp.argmax(self._log_probs() + noise, -1).astype(jnp.int32).reshape(self.shape)
 
     def log_prob(self, action: Int[Array, "..."]) -> Float[Array, ""]:
         """`sum_i log p_i(a_i)`."""

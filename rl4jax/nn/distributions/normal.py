@@ -39,9 +39,13 @@ class Normal(AbstractDistribution):
     def maskable(self) -> bool:
         return False
 
-    def sample(self, key: PRNGKeyArray) -> Float[Array, "*S"]:
+    def noise(self, key: PRNGKeyArray) -> Float[Array, "*S"]:
+        """Of mean 0 and standard deviation 1."""
+        return jax.random.normal(key, self.mean.shape, self.mean.dtype)
+
+    def sample_from(self, noise: Float[Array, "*S"]) -> Float[Array, "*S"]:
         """`mean + std * noise`; its gradient reaches mean and log_std."""
-        return self.mean + jnp.exp(self.clamped_log_std()) * jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return self.mean + jnp.exp(self.clamped_log_std()) * noise
 
     def log_prob(self, action: Float[Array, "*S"]) -> Float[Array, ""]:
         """`sum -((a - mean) / std)^2 / 2 - log_std - log(2 pi) / 2` over all elements."""

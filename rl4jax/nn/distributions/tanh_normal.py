@@ -55,9 +55,13 @@ class TanhNormal(AbstractDistribution):
         """The distribution of u, before it is squashed."""
         return Normal(self.mean, self.log_std)
 
-    def sample(self, key: PRNGKeyArray) -> Float[Array, "*S"]:
+    def noise(self, key: PRNGKeyArray) -> Float[Array, "*S"]:
+        """That of the normal."""
+        return jax.random.normal(key, self.mean.shape, self.mean.dtype)
+
+    def sample_from(self, noise: Float[Array, "*S"]) -> Float[Array, "*S"]:
         """A squashed sample of the normal; its gradient reaches mean and log_std."""
-        return self._squash(self.normal.sample(key))
+        return self._squash(self.normal.sample_from(noise))
 
     def log_prob(self, action: Float[Array, "*S"]) -> Float[Array, ""]:
         """`log Normal(u) - sum log |da/du|` at the u that is squashed to the action."""
