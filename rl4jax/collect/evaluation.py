@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int32, PRNGKeyArray
+from jaxtyping import Array, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import EnvError, is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
@@ -120,7 +120,7 @@ def _evaluate_on_host(packed: Packed, env: GymVecEnv, each: int, greedy: bool, m
         playing = tally.playing
         noise = None if greedy else _noise(packed, playing._replace(env_state=None), jax.random.fold_in(play_key, t))
         mask = env.action_mask(playing.env_state)
-        action, _, _, carry = choose_on_host(packed, playing.obs, playing.is_first, playing.carry, mask, noise)
+        action, _, carry = choose_on_host(packed, playing.obs, playing.is_first, playing.carry, mask, noise)
         env_state, step = env.step(playing.env_state, clip_action(env.single_action_space, jax.tree.map(np.asarray, action)))
         tally = _add(
             tally._replace(playing=playing._replace(env_state=None, obs=None, carry=None)), step._replace(obs=None, final_obs=None)

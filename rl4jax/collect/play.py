@@ -18,7 +18,6 @@ from rl4jax.nn.packed import Packed, pack
 from .playing import AnyVecEnv, Playing
 from .rollout import Rollout
 
-
 MOST_AHEAD = 2**22  # numbers that are drawn before a rollout: 16 MB
 
 
@@ -27,7 +26,7 @@ class Moment(NamedTuple):
 
     obs: PyTree
     action: PyTree
-    log_prob: Float[Any, "*T B"]
+    log_prob: Float[Any, "*T B"] | None  # None on the host: there each array of a step costs more than all log-probabilities at once
     mask: Bool[Any, "*T B A"] | None
     is_first: Any  # [T, B], filled in after the scan if in-graph
     carry: PyTree  # acted with
@@ -78,10 +77,10 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
     for row in zip(*map(np.asarray, noise), strict=True):
         mask = env.action_mask(env_state)
         resets = None if carry is None else is_first  # each array that goes in costs time
-        action, log_prob, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, structure.unflatten(row))
+        action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, structure.unflatten(row))
         action = jax.tree.map(np.asarray, action)
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
-        moments.append(Moment(obs, action, log_prob, mask, is_first, carry, next_carry, None, *what_happened(step)))
+        moments.append(Moment(obs, action, None, mask, is_first, carry, next_carry, None, *what_happened(step)))
         obs, is_first, carry = step.obs, next_is_first(step), next_carry
     stacked = jax.tree.map(lambda *x: np.stack(x), *moments)
     rollout, episode_return, episode_length = _judge_on_host(packed, playing._replace(env_state=None), stacked)
@@ -111,7 +110,7 @@ def noise_maker(model: Model, playing: Playing) -> Callable[[PRNGKeyArray], PyTr
 def draw_ahead(model: Model, playing: Playing, keys: Key[Array, "T B"]) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
     """What a scan should be given for each step, and what makes noise of it: the noise itself, or its keys if it is large."""
     make = noise_maker(model, playing)
-    size = keys.size * sum(x.size for x in jax.tree.leaves(jax.eval_shape(make, keys[0, 0])))
+    size = keys.size * sum(x.size for x in jax.tree.leaves(jax.eval_shape(lambda: make(jax.random.key(0)))))
     if size > MOST_AHEAD:
         return keys, jax.vmap(make)
     return jax.vmap(jax.vmap(make))(keys), lambda noise: noise
@@ -123,6 +122,12 @@ def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, F
     def value_of(obs, carry):
         return apply(packed.model, obs, carry)[1]
 
+    def log_prob_of(obs, carry, mask, action):
+        return apply(packed.model, obs, carry, mask)[0].log_prob(action)
+
+    log_prob = moments.log_prob
+    if log_prob is None:
+        log_prob = jax.vmap(jax.vmap(log_prob_of))(moments.obs, moments.carry, moments.mask, moments.action)
     value = jax.vmap(jax.vmap(value_of))(moments.obs, moments.carry)
     last_value = jax.vmap(value_of)(*jax.tree.map(lambda x: x[-1], (moments.final_obs, moments.next_carry)))
     # What a step led to is what the next one sees, except where an episode was truncated. That is rare, and the values of all last
@@ -136,7 +141,7 @@ def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, F
     rollout = Rollout(
         obs=moments.obs,
         action=moments.action,
-        log_prob=moments.log_prob,
+        log_prob=log_prob,
         value=value,
         next_value=jnp.where(moments.terminated, 0.0, next_value),
         reward=moments.reward,
@@ -196,8 +201,9 @@ def _noise_on_host(packed: Packed, playing: Playing, num_steps: int, key: PRNGKe
 
 @jax.jit
 def choose_on_host(packed: Packed, obs: PyTree, is_first: Array | None, carry: PyTree, mask: Array | None, noise: PyTree) -> tuple:
-    """`choose`, compiled."""
-    return choose(packed.model, obs, is_first, carry, mask, noise)
+    """`choose`, compiled, without the log-probability."""
+    action, _, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, noise)
+    return action, carry, next_carry
 
 
 _judge_on_host = jax.jit(judge)

@@ -28,7 +28,9 @@ class Playing(NamedTuple):
     carry: PyTree
     episode_return: Float[Array, " B"]  # so far
     episode_length: Int32[Array, " B"]
-    faults: Int32[Array, "3"]  # how often an in-graph environment broke its contract, see FAULTS: a compiled program cannot raise, it counts
+    faults: Int32[
+        Array, "3"
+    ]  # how often an in-graph environment broke its contract, see FAULTS: a compiled program cannot raise, it counts
 
 
 def begin(model: Model, env: AnyVecEnv, *, key: PRNGKeyArray) -> Playing:

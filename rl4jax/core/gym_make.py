@@ -63,7 +63,10 @@ class InTurn(SyncVectorEnv):
             if info:
                 infos = self._add_info(infos, info, i)
         self._env_obs = observations
-        self._observations = concatenate(self.single_observation_space, observations, self._observations)
+        if isinstance(self.single_observation_space, gymnasium.spaces.Box):
+            self._observations = np.array(observations, self.single_observation_space.dtype)
+        else:
+            self._observations = concatenate(self.single_observation_space, observations, self._observations)
         return self._observations, np.array(rewards, np.float64), np.array(terminated, bool), np.array(truncated, bool), infos
 
 

@@ -69,7 +69,9 @@ def obs_reader(space: gymnasium.Space) -> Convert:
         given = np.asarray(obs)
         shown = given.astype(dtype)  # always a copy
         if given.itemsize > shown.itemsize and given.dtype.kind in "iu" and (shown != given).any():
-            raise EnvError(f"an observation of {space} holds {given[shown != given][0]}, which {dtype} cannot. Use smaller numbers or floats.")
+            raise EnvError(
+                f"an observation of {space} holds {given[shown != given][0]}, which {dtype} cannot. Use smaller numbers or floats."
+            )
         return shown
 
     return read

@@ -22,6 +22,11 @@ from .vec_env import VecStep
 _LARGEST = np.iinfo(np.int32).max
 _TOKENS = itertools.count()  # of all host environments together: a state of one is never taken for a state of another
 
+_CANNOT_BE_TRACED = (
+    "GymVecEnv.{} runs Python code on the host and cannot be traced by jit, vmap or scan. Call it from an ordinary loop, or use an "
+    "in-graph environment: rl.VecEnv(rl.make('CartPole'), num_envs=4)."
+)
+
 
 class GymState(NamedTuple):
     """What the caller holds of a host environment, whose real state lives in Python."""
@@ -79,7 +84,8 @@ class GymVecEnv:
 
     def reset(self, key: PRNGKeyArray) -> tuple[GymState, PyTree]:
         """Start all episodes anew, seeded from the key (EnvPool's were seeded when they were made)."""
-        _refuse_tracing("reset", key)
+        if not is_concrete(key):
+            raise EnvError(_CANNOT_BE_TRACED.format("reset"))
         check_key(key, "GymVecEnv.reset")
         seed = None if self._seeded_when_made else int(jax.random.randint(key, (), 0, _LARGEST - self.num_envs))
         obs, info = self._host_call(self.envs.reset, seed=seed)
@@ -90,15 +96,18 @@ class GymVecEnv:
 
     def step(self, state: GymState, action: PyTree, key: PRNGKeyArray | None = None) -> tuple[GymState, VecStep]:
         """Move all environments on by one action each. The key is not used: host environments draw from their own seeds."""
-        _refuse_tracing("step", (state.token, action))
         if self.envs.closed:
             raise EnvError(f"GymVecEnv.step: {self} is closed. Make a new one.")
-        if int(state.token) != self._token:
+        try:
+            is_newest, own_action = int(state.token) == self._token, self._write_action(action)
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+            raise EnvError(_CANNOT_BE_TRACED.format("step")) from error
+        if not is_newest:
             raise EnvError(
                 "GymVecEnv.step: this is not the newest state of this environment. A host environment cannot go back: always "
                 "step with the state that its last reset or step returned. After an error, reset."
             )
-        obs, reward, terminated, truncated, info = self._host_call(self.envs.step, self._write_action(action))
+        obs, reward, terminated, truncated, info = self._host_call(self.envs.step, own_action)
         self._step += 1
         self._check_step(reward, terminated, truncated)
         with np.errstate(over="ignore"):  # found, and named, below
@@ -211,11 +220,3 @@ def _with_rows(batch: PyTree, where: Bool[np.ndarray, " B"], rows: PyTree) -> Py
     for target, value in zip(jax.tree.leaves(batch), jax.tree.leaves(rows), strict=True):
         target[where] = value
     return batch
-
-
-def _refuse_tracing(verb: str, args: PyTree) -> None:
-    if not all(is_concrete(x) for x in jax.tree.leaves(args)):
-        raise EnvError(
-            f"GymVecEnv.{verb} runs Python code on the host and cannot be traced by jit, vmap or scan. Call it from an ordinary "
-            f"loop, or use an in-graph environment: rl.VecEnv(rl.make('CartPole'), num_envs=4)."
-        )

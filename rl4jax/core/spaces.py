@@ -102,13 +102,13 @@ def mask_allows(space: gymnasium.Space, mask: Bool[Any, "*B A"]) -> Bool[Any, "*
 
 def clip_action(space: gymnasium.Space, action: PyTree) -> PyTree:
     """A continuous action moved to the nearest one inside its Box; other actions as they are."""
+    if isinstance(space, spaces.Box):
+        return np.clip(action, space.low, space.high) if isinstance(action, np.ndarray) else jnp.clip(action, space.low, space.high)
     if isinstance(space, spaces.Dict):
         return {name: clip_action(part, action[name]) for name, part in space.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(clip_action(part, part_action) for part, part_action in zip(space, action, strict=True))
-    if not isinstance(space, spaces.Box):
-        return action
-    return np.clip(action, space.low, space.high) if isinstance(action, np.ndarray) else jnp.clip(action, space.low, space.high)
+    return action
 
 
 def random_action(space: gymnasium.Space, key: PRNGKeyArray, mask: Bool[Array | np.ndarray, " A"] | None = None) -> PyTree:

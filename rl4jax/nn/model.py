@@ -39,8 +39,8 @@ def apply(
     return pi.masked(mask), value, carry
 
 
-def reset_carry(model: Model, carry: PyTree, is_first: Bool[Array, ""]) -> PyTree:
-    """The memory to act with: a fresh one if this is the first step of an episode."""
+def reset_carry(model: Model, carry: PyTree, is_first: Bool[Array, ""] | None) -> PyTree:
+    """The memory to act with: a fresh one if this is the first step of an episode. Without a memory nobody looks at `is_first`."""
     return jax.tree.map(lambda fresh, old: jnp.where(is_first, fresh, old), initial_carry(model), carry)
 
 

@@ -14,6 +14,7 @@ from .linear import Linear
 # Gains by role, after Huang et al. 2022, "The 37 implementation details of PPO": a policy that begins almost uniform, values near zero.
 HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN = math.sqrt(2.0), 0.01, 1.0
 
+
 def orthogonal(conv: eqx.nn.Conv2d, gain: float = HIDDEN_GAIN, *, key: PRNGKeyArray) -> eqx.nn.Conv2d:
     """The convolution with weights `gain * Q` and zero biases: its output channels against everything else are orthonormal."""
     init = jax.nn.initializers.orthogonal(gain, column_axis=0)

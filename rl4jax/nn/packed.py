@@ -1,24 +1,28 @@
 """A model taken apart: its arrays, which plain `jit`, `scan` and `vmap` accept, and the rest, which they compare."""
 
+import dataclasses
+import functools
 from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Inexact, PyTree, Shaped
+from jaxtyping import PyTree
 
 from .model import Model
 
 
-class Packed(eqx.Module):
+@functools.partial(jax.tree_util.register_dataclass, data_fields=("params", "buffers"), meta_fields=("rest",))
+@dataclasses.dataclass(frozen=True)
+class Packed:
     """The parameters of a model, its other arrays, and everything else as one static value.
 
-    An `eqx.Module` may hold functions as leaves, which `jax.jit` refuses; and building nested modules costs more per call than a small
-    network computes. Here they are two flat tuples.
+    An `eqx.Module` may hold functions as leaves, which `jax.jit` refuses; and taking nested modules apart costs more per call than a small
+    network computes. Here they are two flat tuples, in a class that JAX takes apart by itself.
     """
 
-    params: tuple[Inexact[Array, "..."], ...]  # what gradients are taken of
-    buffers: tuple[Shaped[Array, "..."], ...]
-    rest: "Rest" = eqx.field(static=True)
+    params: tuple  # of arrays: what gradients are taken of
+    buffers: tuple  # of arrays
+    rest: "Rest"
 
     @property
     def model(self) -> Any:

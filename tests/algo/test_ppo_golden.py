@@ -15,7 +15,7 @@ import pytest
 from gymnasium import spaces
 
 import rl4jax as rl
-from rl4jax import ppo
+from rl4jax import nn, ppo
 from rl4jax.core.spaces import StaticSpace
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -82,13 +82,10 @@ def test_one_update_equals_the_reference(case):
 
 def order_of_samples(cfg, *, recurrent, num_envs=4):
     """Indices by epoch and minibatch, of steps or of whole environments, as lists."""
-    shape = (cfg.num_steps, num_envs)
-    where = jnp.broadcast_to(jnp.arange(num_envs), shape) if recurrent else jnp.arange(cfg.num_steps * num_envs).reshape(shape)
-    batch = ppo.Batch(**dict.fromkeys(ppo.Batch._fields, None) | {"action": where, "valid": jnp.ones(shape, bool)})
-    carry = jnp.zeros(num_envs) if recurrent else None
+    size = num_envs if recurrent else cfg.num_steps * num_envs
     _, shuffle_key = jax.random.split(jax.random.key(SEED))
-    parts = [ppo.shuffle(batch, carry, cfg.num_minibatches, key)[0].action for key in jax.random.split(shuffle_key, cfg.update_epochs)]
-    return [(part[:, 0] if recurrent else part).tolist() for part in parts]
+    orders = [ppo.random_order(size, key) for key in jax.random.split(shuffle_key, cfg.update_epochs)]
+    return [order.reshape(cfg.num_minibatches, -1).tolist() for order in orders]
 
 
 # From JSON to what rl4jax takes.
@@ -134,14 +131,24 @@ def make_env(case):
 def make_model(case):
     model = rl.nn.ActorCritic(make_env(case), key=jax.random.key(0), hidden=case["hidden"], core=case["core"])
     weights = {name: jnp.array(w) for name, w in case["weights"].items()}
-    shapes = {name: w.shape for name, w in named(model).items()}
+    shapes = {name: w.shape for name, w in named(transposed(model)).items()}
     assert shapes == {name: w.shape for name, w in weights.items()}
     assert len(weights) == len(jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
-    return eqx.tree_at(lambda m: list(named(m).values()), model, [weights[name] for name in shapes])
+    model = eqx.tree_at(lambda m: list(named(m).values()), transposed(model), [weights[name] for name in shapes])
+    return transposed(model)
+
+
+def transposed(model):
+    """The linear layers of PyTorch are [out, in], ours [in, out]."""
+
+    def turn(x):
+        return eqx.tree_at(lambda layer: layer.weight, x, x.weight.T) if isinstance(x, nn.Linear) else x
+
+    return jax.tree.map(turn, model, is_leaf=lambda x: isinstance(x, nn.Linear))
 
 
 def named(model):
-    """The weights of an `ActorCritic`, or their gradients, by the names of the reference."""
+    """The weights of an `ActorCritic`, or their gradients, by the names of the reference and as it has them."""
     layers = {"policy": model.policy.linear, "value": model.value}
     found = {} if model.policy.log_std is None else {"log_std": model.policy.log_std}
     for trunk_name, trunk in zip(("actor", "critic"), model.trunks, strict=True):
@@ -158,7 +165,7 @@ def compare_metrics(metrics, expected):
 
 
 def compare_weights(tree, expected):
-    found = named(tree)
+    found = named(transposed(tree))
     assert set(found) == set(expected)
     for name, x in expected.items():
         close(found[name], x, err_msg=name)

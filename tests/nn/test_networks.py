@@ -17,7 +17,7 @@ from tests.algo.small import Mixed
 @pytest.mark.parametrize("gain", [1.0, 0.01, np.sqrt(2)])
 def test_orthogonal_layers_keep_lengths_up_to_their_gain(d_in, d_out, gain, getkey):
     layer = nn.orthogonal_linear(d_in, d_out, gain, key=getkey())
-    small = layer.weight @ layer.weight.T if d_out <= d_in else layer.weight.T @ layer.weight
+    small = layer.weight.T @ layer.weight if d_out <= d_in else layer.weight @ layer.weight.T
     np.testing.assert_allclose(small, gain**2 * np.eye(min(d_in, d_out)), atol=1e-5)
     assert (layer.bias == 0).all()
 
@@ -56,7 +56,7 @@ def test_pictures_go_through_convolutions_and_the_rest_is_flat(getkey):
     env = rl.VecEnv(Mixed(), num_envs=2)
     model = nn.ActorCritic(env, key=getkey(), hidden=(8,), log_std="model", squash=True)
     assert list(model.trunks[0].cnns) == ["picture"]
-    assert model.trunks[0].mlp.layers[0].in_features == 512 + 1 + 8
+    assert model.trunks[0].mlp.layers[0].weight.shape[0] == 512 + 1 + 8
     rl.nn.check_model(model, env.single_observation_space, env.single_action_space)
     _, obs = env.env.reset(getkey())
     changed = {**obs, "picture": obs["picture"] + 100}
