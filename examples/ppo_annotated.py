@@ -24,8 +24,8 @@ from rl4jax import ppo  # noqa: E402
 class Agent(eqx.Module):
     """Any eqx.Module that maps one observation to a distribution over actions and a value. Batches are `vmap`'s business."""
 
-    actor: tuple[eqx.nn.Linear, ...]
-    critic: tuple[eqx.nn.Linear, ...]
+    actor: tuple[rl.nn.Linear, ...]
+    critic: tuple[rl.nn.Linear, ...]
 
     def __init__(self, d_obs: int, num_actions: int, *, key: jax.Array):
         # Orthogonal weights with a gain by role: sqrt(2), the default, keeps the size of a signal through tanh layers; 0.01 makes the
@@ -40,7 +40,7 @@ class Agent(eqx.Module):
         return rl.nn.Categorical(forward(self.actor, obs)), forward(self.critic, obs)[0]
 
 
-def forward(layers: tuple[eqx.nn.Linear, ...], x: jax.Array) -> jax.Array:
+def forward(layers: tuple[rl.nn.Linear, ...], x: jax.Array) -> jax.Array:
     *hidden, last = layers
     for layer in hidden:
         x = jnp.tanh(layer(x))

@@ -284,8 +284,14 @@ def _update(state, rollout, cfg, opt, reduce):
         "train/epochs": ran.sum(),
         "train/skipped": 1 - finite,
     }
-    packed = dataclasses.replace(state.packed, params=params)
-    state = State(packed, opt_state, None, *stats, num_updates=state.num_updates + 1, key=key)
+    state = state._replace(
+        packed=dataclasses.replace(state.packed, params=params),
+        opt_state=opt_state,
+        obs_stats=stats[0],
+        reward_scale=stats[1],
+        num_updates=state.num_updates + 1,
+        key=key,
+    )
     return state, {name: x.astype(jnp.float32) for name, x in metrics.items()}
 
 

@@ -40,8 +40,8 @@ def apply(
 
 
 def reset_carry(model: Model, carry: PyTree, is_first: Bool[Array, ""] | None) -> PyTree:
-    """The memory to act with: a fresh one if this is the first step of an episode. Without a memory nobody looks at `is_first`."""
-    return jax.tree.map(lambda fresh, old: jnp.where(is_first, fresh, old), initial_carry(model), carry)
+    """The memory to act with: a fresh one if this is the first step of an episode. Without a memory `is_first` may be None."""
+    return None if is_first is None else jax.tree.map(lambda fresh, old: jnp.where(is_first, fresh, old), initial_carry(model), carry)
 
 
 class Normalized(eqx.Module):
