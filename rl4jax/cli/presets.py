@@ -9,15 +9,23 @@ _CONTINUOUS = {
     "num_envs": 4, "num_steps": 256, "lr": "linear(1e-3, 0)", "update_epochs": 10, "num_minibatches": 8, "ent_coef": 0.0,
     "normalize_obs": True, "normalize_reward": True,
 }  # fmt: skip
-_RECURRENT = {"core": "lstm", "num_envs": 16, "num_steps": 128, "num_minibatches": 4, "lr": "linear(2.5e-3, 0)"}
+# The goal is found by chance, and until then moving only costs: more environments, an entropy bonus and small steps keep it moving.
+_FAR_GOAL = _CONTINUOUS | {"num_envs": 16, "num_steps": 128, "lr": "linear(3e-4, 0)", "ent_coef": 0.05}
+_RECURRENT = {"core": "lstm", "num_envs": 16, "num_minibatches": 4, "lr": "linear(2.5e-3, 0)"}
+_LUNAR = {
+    "num_envs": 16, "num_steps": 256, "lr": "linear(2.5e-3, 0)", "num_minibatches": 16, "gamma": 0.999, "gae_lambda": 0.98,
+}  # fmt: skip
 
 PPO: dict[str, dict[str, Any]] = {
-    "Acrobot": {"total_steps": 500_000, "num_envs": 16, "num_steps": 64, "lr": "linear(2.5e-3, 0)", "gae_lambda": 0.94},
+    "Acrobot": {
+        "total_steps": 500_000, "num_envs": 16, "num_steps": 64, "lr": "linear(2.5e-3, 0)", "gae_lambda": 0.94, "normalize_obs": True,
+    },
     "CartPole": {"total_steps": 200_000, "num_envs": 4, "lr": "linear(2.5e-3, 0)"},
     "CartPoleNoVel": {"total_steps": 500_000} | _RECURRENT,
     "GridWorld": {"total_steps": 200_000, "num_envs": 8, "num_steps": 64, "lr": "linear(1e-3, 0)"},
-    "Memory": {"total_steps": 1_000_000, "num_steps": 40} | _RECURRENT,
-    "MountainCarContinuous": {"total_steps": 200_000} | _CONTINUOUS | {"ent_coef": 0.01},
+    "Memory": {"total_steps": 1_000_000} | _RECURRENT,
+    "MountainCarContinuous": {"total_steps": 200_000} | _FAR_GOAL,
     "MultiDiscreteNav": {"total_steps": 300_000, "num_envs": 8, "num_steps": 64, "lr": "linear(1e-3, 0)"},
     "Pendulum": {"total_steps": 200_000} | _CONTINUOUS,
-}
+    "gym:LunarLander-v3": {"total_steps": 1_000_000} | _LUNAR,
+}  # fmt: skip

@@ -170,7 +170,7 @@ def episodes(
         return (jnp.where(ended, 0.0, total), jnp.where(ended, 0, length)), shown
 
     ended = (moments.terminated | moments.truncated) & moments.valid
-    so_far, shown = jax.lax.scan(one, (return_so_far, length_so_far), (moments.reward, ended, moments.valid), unroll=16)
+    so_far, shown = jax.lax.scan(one, (return_so_far, length_so_far), (moments.reward, ended, moments.valid), unroll=8)
     return *shown, so_far
 
 

@@ -26,4 +26,4 @@ def gae(
         advantage = delta + decay * later
         return advantage, advantage
 
-    return jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, discount * trace), reverse=True, unroll=16)[1]
+    return jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, discount * trace), reverse=True, unroll=8)[1]

@@ -34,6 +34,6 @@ class RewardScale(NamedTuple):
             return jnp.where(ended | ~valid, 0.0, total), total
 
         steps = (rollout.reward, rollout.ended, rollout.valid)
-        discounted_return, returns = jax.lax.scan(forward, self.discounted_return, steps, unroll=16)
+        discounted_return, returns = jax.lax.scan(forward, self.discounted_return, steps, unroll=8)
         stats = self.stats.update(returns, rollout.valid)
         return jnp.clip(rollout.reward / jnp.sqrt(stats.var + 1e-8), -CLIP, CLIP), RewardScale(stats, discounted_return)

@@ -8,7 +8,7 @@ from jaxtyping import Array, PRNGKeyArray, Shaped
 from rl4jax.core.errors import ShapeError
 
 from .linear import Linear
-from .orthogonal import orthogonal, orthogonal_linear
+from .orthogonal import orthogonal_conv, orthogonal_linear
 
 NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride: Mnih et al. 2015
 SMALL = ((16, 3, 1), (32, 3, 1))  # for boards and other pictures of a few cells
@@ -39,7 +39,7 @@ class CNN(eqx.Module):
         for (out, kernel, stride), conv_key in zip(plan, conv_keys, strict=True):
             padding = 0 if plan is NATURE else 1
             make_key, weight_key = jax.random.split(conv_key)
-            convs.append(orthogonal(eqx.nn.Conv2d(channels, out, kernel, stride, padding, key=make_key), key=weight_key))
+            convs.append(orthogonal_conv(eqx.nn.Conv2d(channels, out, kernel, stride, padding, key=make_key), key=weight_key))
             channels, pixels = out, [(p + 2 * padding - kernel) // stride + 1 for p in pixels]
         self.convs = tuple(convs)
         self.linear = orthogonal_linear(channels * pixels[0] * pixels[1], d_out, key=linear_key)

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from .orthogonal import orthogonal_weights
+
 
 @runtime_checkable
 class Core(Protocol):
@@ -60,7 +62,7 @@ def _orthogonal_cell(cell_class, d_in: int, d_hidden: int, *, key: PRNGKeyArray)
     make_key, in_key, hidden_key = jax.random.split(key, 3)
     cell = cell_class(d_in, d_hidden, key=make_key)
     gates = cell.weight_hh.shape[0] // d_hidden
-    init = jax.vmap(lambda k, d: jax.nn.initializers.orthogonal(column_axis=0)(k, (d_hidden, d)), in_axes=(0, None))
+    init = jax.vmap(lambda k, d: orthogonal_weights(k, (d_hidden, d), 1.0, column_axis=0), in_axes=(0, None))
     weights = [init(jax.random.split(k, gates), d).reshape(-1, d) for k, d in ((in_key, d_in), (hidden_key, d_hidden))]
     cell = eqx.tree_at(lambda x: (x.weight_ih, x.weight_hh), cell, tuple(weights))
     return jax.tree.map(lambda x: jnp.zeros_like(x) if x.ndim == 1 else x, cell)
