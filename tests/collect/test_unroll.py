@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import rl4jax as rl
 from rl4jax import collect, ppo
+from rl4jax.collect import play
 from tests.algo.small import Mixed, started
 
 
@@ -53,6 +54,19 @@ def test_both_kinds_of_environment_give_equal_rollouts(network):
         for name, a, b in zip(ours._fields, ours, theirs, strict=True):
             for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
                 np.testing.assert_allclose(x, y, atol=1e-5, err_msg=name)
+
+
+def test_noise_drawn_ahead_or_step_by_step_is_the_same(monkeypatch):
+    env = rl.VecEnv(Mixed(), num_envs=2)
+    model = model_of(env)
+    rollouts = []
+    for most in (play.MOST_AHEAD, 0):
+        monkeypatch.setattr(play, "MOST_AHEAD", most)
+        play.play_in_graph.clear_cache()
+        playing = collect.begin(model, env, key=jax.random.key(0))
+        rollouts.append(collect.unroll(model, env, playing, 9, key=jax.random.key(1))[1])
+    for a, b in zip(*map(jax.tree.leaves, rollouts), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=str)

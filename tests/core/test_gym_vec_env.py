@@ -1,3 +1,4 @@
+import copy
 import functools
 
 import envpool
@@ -6,9 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import rl4jax as rl
+from rl4jax.core.gym_make import InTurn
 from tests.core.host_counting import LENGTHS, Dies, HostCounting, KeepsItsArrays, expected_transitions
 
 NUM_ENVS = len(LENGTHS)
@@ -120,13 +123,14 @@ class AnySpace(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.observation_space.seed(seed)
-        return self.observation_space.sample(), {}
+        if seed is not None:
+            self.observation_space.seed(seed)
+        return self.observation_space.sample(), {"start": 1.0}
 
     def step(self, action):
         assert self.action_space.contains(action), (action, self.action_space)
         self.actions.append(action)
-        return self.observation_space.sample(), 0.0, len(self.actions) % 5 == 0, False, {}
+        return self.observation_space.sample(), 0.0, len(self.actions) % 5 == 0, False, {"count": len(self.actions)}
 
 
 OBS_SPACES = {
@@ -188,6 +192,20 @@ def test_actions_reach_the_environment_in_its_own_space(name):
         state, _ = env.step(state, action)
     if isinstance(shown, gymnasium.spaces.Box):  # the bounds themselves, which float32 rounds to just outside of float64's
         state, _ = env.step(state, np.stack([shown.low, shown.high, shown.high]))
+
+
+@pytest.mark.parametrize("name", OBS_SPACES)
+def test_our_vector_env_answers_as_gymnasiums_own(name):
+    """`InTurn` against `SyncVectorEnv`, whose work it does in less time: observations, rewards, ends and infos of 20 steps."""
+
+    def make():
+        return AnySpace(copy.deepcopy(OBS_SPACES[name][0]))
+
+    ours, theirs = (kind([make] * 3, autoreset_mode=AutoresetMode.SAME_STEP) for kind in (InTurn, SyncVectorEnv))
+    assert data_equivalence(ours.reset(seed=3), theirs.reset(seed=3))
+    for _ in range(20):
+        action = ours.action_space.sample()
+        assert data_equivalence(ours.step(action), theirs.step(action))
 
 
 class Masked(gymnasium.Env):

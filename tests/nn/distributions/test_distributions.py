@@ -36,6 +36,14 @@ def test_entropy_and_kl_are_means_over_samples(build, size, getkey):
     assert abs(out["kl"] - (log_p - log_q).mean()) < error * (log_p - log_q).std() + 1e-3
 
 
+@ALL
+def test_noise_is_known_before_the_parameters(build, size, getkey):
+    shapes, key = jax.eval_shape(build, jnp.zeros(size)), getkey()
+    pi = build(jax.random.normal(getkey(), (size,)))
+    early, late = pi.sample_from(shapes.noise(jax.random.clone(key))), pi.sample(key)
+    assert jax.tree.all(jax.tree.map(np.array_equal, early, late))
+
+
 def everything(build, p, q, key):
     pi, other = build(p), build(q)
     action = pi.sample(key)
