@@ -27,6 +27,7 @@ from rl4jax.core.number import Number
 from rl4jax.core.on_device import on_device
 from rl4jax.core.running_stats import RunningStats
 from rl4jax.core.schedule import Schedule, as_setting, value_at
+from rl4jax.core.vec_env import check_vec_env
 from rl4jax.nn.clip import clip_grad_norm
 from rl4jax.nn.model import Model, Normalized, apply, initial_carry, reset_carry
 from rl4jax.nn.model_check import check_model
@@ -39,20 +40,20 @@ class Config(eqx.Module):
     """Settings. Whole numbers and switches are static; the others are leaves: `vmap` over them works, a new value compiles nothing."""
 
     lr: Number | Schedule = eqx.field(default=2.5e-4, converter=as_setting)
-    gamma: Number = 0.99
-    gae_lambda: Number = 0.95
-    clip_eps: Number = 0.2
-    vf_coef: Number = 0.5
-    ent_coef: Number = 0.01
-    update_epochs: int = eqx.field(default=4, static=True)
-    num_minibatches: int = eqx.field(default=4, static=True)
+    gamma: Number = 0.99  # discount
+    gae_lambda: Number = 0.95  # trust in the critic: 0 looks one step ahead, 1 to the end of the episode
+    clip_eps: Number = 0.2  # how far the ratio of probabilities may move from 1
+    vf_coef: Number = 0.5  # weight of the value loss
+    ent_coef: Number = 0.01  # weight of the entropy bonus
+    update_epochs: int = eqx.field(default=4, static=True)  # passes over each rollout
+    num_minibatches: int = eqx.field(default=4, static=True)  # parts of each pass
     num_steps: int = eqx.field(default=128, static=True)  # T, per environment and rollout
-    clip_vloss: bool = eqx.field(default=True, static=True)
+    clip_vloss: bool = eqx.field(default=True, static=True)  # clip the value loss too
     max_grad_norm: Number = 0.5  # 0 = no clipping
     adam_eps: Number = 1e-5
-    normalize_advantage: bool = eqx.field(default=True, static=True)
-    normalize_obs: bool = eqx.field(default=False, static=True)
-    normalize_reward: bool = eqx.field(default=False, static=True)
+    normalize_advantage: bool = eqx.field(default=True, static=True)  # per minibatch
+    normalize_obs: bool = eqx.field(default=False, static=True)  # by running statistics
+    normalize_reward: bool = eqx.field(default=False, static=True)  # by the running spread of discounted returns
     target_kl: Number | None = None  # stop the epochs of an update once the policy moved so far
     dual_clip_coef: Number | None = None  # Ye et al. 2020: a floor for the objective where the advantage is negative
 
@@ -72,6 +73,7 @@ class Config(eqx.Module):
             ("dual_clip_coef", lambda x: x > 1, "greater than 1 (the paper uses 3), or None for no dual clipping"),
         ):
             x = getattr(self, name)
+            require(not isinstance(x, str), f"ppo.Config.{name}", x, rule, "A line is rl.Linear(start, end, num_updates).")
             if isinstance(x, int | float):
                 require(bool(ok(x)), f"ppo.Config.{name}", x, rule)
 
@@ -100,7 +102,9 @@ class State(NamedTuple):
 
 def init(model: Model, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: optax.GradientTransformation | None = None) -> State:
     """The state before the first update: all environments reset."""
+    check_vec_env(env, "ppo.init")
     check_model(model, env.single_observation_space, env.single_action_space)
+    check_minibatches(cfg.num_steps, env.num_envs, cfg.num_minibatches, recurrent=initial_carry(model) is not None)
     packed = pack(model)
     key, begin_key = jax.random.split(key)
     playing = begin(model, env, key=begin_key)

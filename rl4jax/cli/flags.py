@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 from rl4jax.core.errors import ConfigError, did_you_mean
 
 from .options import Options, TrainFlags
-from .settings import Rate, comments, known, rate
+from .settings import ELSEWHERE, Rate, comments, known, rate
 
 T = TypeVar("T")
 
@@ -25,9 +25,14 @@ def parse(flags: type[T], argv: Sequence[str], *, command: str, description: str
         word = unknown[0].partition("=")[0]
         what = "flag" if word.startswith("-") else "further argument"
         fields = dataclasses.fields(flags)  # pyright: ignore[reportArgumentType]
-        names = [f"--{field.name.replace('_', '-')}" for field in fields if field.name not in ("env", "run", "runs")]
-        raise ConfigError(f"rl4jax {command}: there is no {what} {word!r}. {did_you_mean(word, names)}")
+        names = [_flag(field.name) for field in fields if field.name not in ("env", "run", "runs")]
+        elsewhere = {_flag(theirs): _flag(ours) for theirs, ours in ELSEWHERE.items()}
+        raise ConfigError(f"rl4jax {command}: there is no {what} {word!r}. {did_you_mean(word, names, elsewhere)}")
     return cast(T, value)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @functools.cache
@@ -52,18 +57,21 @@ def flag_type(kind: Any, name: str) -> Any:
     from tyro.constructors import PrimitiveConstructorSpec
 
     optional = types.NoneType in get_args(kind)
-    if not optional and kind is not Rate:
+    if not optional and kind not in (Rate, int):
         return kind
 
     def read(words: list[str]) -> Any:
         if kind is Rate:
             return rate(words[0], f"--{name}")
-        if words[0].lower() == "none":
+        if optional and words[0].lower() == "none":
             return None
-        base = next(part for part in get_args(kind) if part is not types.NoneType)
+        base: Any = next(part for part in get_args(kind) if part is not types.NoneType) if optional else kind
+        if base is int and words[0].replace(".", "").replace("e", "").isdigit() and float(words[0]).is_integer():
+            return int(float(words[0]))  # 1e6 is a whole number too
         return base(words[0])
 
-    metavar = "FLOAT|linear(START,END)" if kind is Rate else "|".join(getattr(p, "__name__", "").upper() for p in get_args(kind))
+    parts = get_args(kind) if optional else (kind,)
+    metavar = "FLOAT|linear(START,END)" if kind is Rate else "|".join(getattr(p, "__name__", "").upper() for p in parts)
     spec = PrimitiveConstructorSpec(
         nargs=1,
         metavar=metavar.replace("NONETYPE", "none"),

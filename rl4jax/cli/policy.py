@@ -22,6 +22,9 @@ class Policy:
     packed: Packed
     space: StaticSpace
 
+    def __repr__(self) -> str:
+        return f"Policy(for actions of {self.space})"
+
     @property
     def model(self) -> Any:
         """The network for raw observations, with the statistics of a normalised run in front."""

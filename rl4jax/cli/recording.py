@@ -11,6 +11,7 @@ from rl4jax.core.video import Act, record, write_gif
 from .environment import make_picture_env
 
 MOST_FRAMES = 250  # ten seconds; of a longer episode every second one is shown, or every third
+MANY_FRAMES, FAST, SLOW, HOLD = 50, 4, 25, 100  # hundredths of a second: short episodes go slowly, and the end stays for a while
 
 
 def record_episode(env_name: str, act: Act, out: Path, *, key: PRNGKeyArray, max_steps: int = 1000, sample: bool = False) -> int:
@@ -26,8 +27,9 @@ def record_episode(env_name: str, act: Act, out: Path, *, key: PRNGKeyArray, max
     finally:
         if isinstance(env, gymnasium.Env):
             env.close()
-    shown = frames[:: -(-len(frames) // MOST_FRAMES)]
-    write_gif(out, shown)
+    shown = frames[::-1][:: -(-len(frames) // MOST_FRAMES)][::-1]  # the last one included
+    delay = FAST if len(shown) >= MANY_FRAMES else SLOW
+    write_gif(out, [*shown, *[shown[-1]] * (HOLD // delay)], delay)
     return len(shown)
 
 

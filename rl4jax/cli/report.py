@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,11 @@ def print_result(run: Run, result: dict[str, Any], pictures: dict[str, Path], ev
     print(f"Evaluation: return {mean:.1f} ± {std:.1f} over {evaluation.get('episodes', 0):.0f} episodes, greedy\n")
     for what, path in pictures.items():
         print(f"  {what:<9}{path}")
-    print(f"  watch    rl4jax record {folder}")
-    print(f"  compare  rl4jax plot {folder} OTHER_RUN ...")
-    print(f"  use      act = rl.load_policy({str(run.path)!r});  action, carry = act(obs)")
+    off_path = Path(sys.argv[0]).name == "rl4jax" and not shutil.which("rl4jax")
+    program = shlex.quote(sys.argv[0]) if off_path else "rl4jax"
+    print(f"  watch    {program} record {folder}")
+    print(f"  compare  {program} plot {folder} OTHER_RUN ...")
+    print(f"  use      act = rl.load_policy({str(run.path)!r});  action, carry = act(obs, carry=None, mask=None)")
 
 
 def _finite(x: float | None) -> float | None:

@@ -134,6 +134,8 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 def stored_settings(path: str | os.PathLike[str]) -> Settings:
     """What `config.json` in the folder of a run says."""
     if not (Path(path) / "config.json").is_file():
+        if Path(path).is_file():
+            raise CheckpointError(f"{path} is a file, not the folder of a run. Weights alone are read by rl.load(path, like=model).")
         what = "has no config.json, so it is not the folder of a run" if Path(path).is_dir() else "does not exist"
         raise CheckpointError(f"{path} {what}. Give the folder that `rl4jax train` wrote, such as runs/ppo-CartPole-20250101-120000.")
     stored = RunDir(path).read_json("config.json")

@@ -18,6 +18,10 @@ from rl4jax.core.errors import ConfigError, did_you_mean, is_count, require
 from .options import Options
 
 Settings = dict[str, Any]
+ELSEWHERE = {  # what Stable-Baselines3 and CleanRL call ours
+    "learning_rate": "lr", "n_steps": "num_steps", "n_epochs": "update_epochs", "clip_range": "clip_eps", "clip_coef": "clip_eps",
+    "total_timesteps": "total_steps", "n_envs": "num_envs", "net_arch": "hidden", "norm_adv": "normalize_advantage",
+}  # fmt: skip
 
 
 class Rate:
@@ -58,7 +62,7 @@ def checked(settings: Mapping[str, Any], source: str) -> Settings:
     """The settings with every value as its kind, or a `ConfigError` that names the source."""
     for name in settings:
         if name not in known():
-            raise ConfigError(f"{source}: there is no setting {name!r}. {did_you_mean(name, known())}")
+            raise ConfigError(f"{source}: there is no setting {name!r}. {did_you_mean(name, known(), ELSEWHERE)}")
     return {name: convert(value, known()[name][0], f"{source}: {name}") for name, value in settings.items()}
 
 

@@ -12,8 +12,9 @@ from rl4jax.core.errors import EnvError, is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.number import is_concrete
 from rl4jax.core.spaces import clip_action
-from rl4jax.core.vec_env import VecEnv, VecStep
+from rl4jax.core.vec_env import VecEnv, VecStep, check_vec_env
 from rl4jax.nn.model import Model
+from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
 
 from .play import choose, choose_on_host, next_is_first, noise_maker
@@ -25,6 +26,9 @@ class Evaluation(NamedTuple):
 
     returns: Float[Array, " N"]
     lengths: Int32[Array, " N"]
+
+    def __repr__(self) -> str:
+        return f"Evaluation(mean={self.mean}, std={self.std}, num_episodes={self.returns.size})"
 
     @property
     def mean(self) -> Float[Array, ""]:
@@ -45,6 +49,8 @@ def evaluate(
     Every environment plays `num_episodes / num_envs` of them (rounded up), because taking the first to finish would favour short ones.
     Give `state.policy`, which knows the statistics of a normalised run. A host environment is reset: use another one than for training.
     """
+    check_vec_env(env, "evaluate")
+    check_model(model, env.single_observation_space, env.single_action_space)
     require(is_count(num_episodes), "evaluate: num_episodes", num_episodes, "a positive integer")
     require(is_count(max_steps), "evaluate: max_steps", max_steps, "a positive integer")
     each = -(-num_episodes // env.num_envs)

@@ -1,7 +1,8 @@
 """Errors that name the argument, show the value, state the rule and give the fix."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,11 @@ def is_count(x: object) -> bool:
     return isinstance(x, int | np.integer) and not isinstance(x, bool) and int(x) > 0
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence that suggests the nearest of the known names, and lists them all."""
+def did_you_mean(name: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A sentence that suggests the nearest of the known names, and lists them all; `elsewhere` has names that others use for ours."""
     known = sorted(known)
-    folded = {k.lower(): k for k in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    folded = {k.lower(): k for k in known} | {k: v for k, v in elsewhere.items() if v in known}
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     guess = f"Did you mean {folded[near[0]]!r}? " if near else ""
     return f"{guess}Known: {', '.join(known)}."
 

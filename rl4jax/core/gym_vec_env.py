@@ -105,7 +105,8 @@ class GymVecEnv:
         if not is_newest:
             raise EnvError(
                 "GymVecEnv.step: this is not the newest state of this environment. A host environment cannot go back: always "
-                "step with the state that its last reset or step returned. After an error, reset."
+                "step with the state that its last reset or step returned. rl.evaluate resets what it is given: evaluate in another one. "
+                "After an error, reset."
             )
         obs, reward, terminated, truncated, info = self._host_call(self.envs.step, own_action)
         self._step += 1

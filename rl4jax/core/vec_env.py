@@ -1,7 +1,7 @@
 """Many copies of one in-graph environment, stepped together and reset as their episodes end."""
 
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium
@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, UInt8
 
 from .contract import check_action, check_contract, check_key
 from .env import AbstractEnv, EnvState
-from .errors import is_count, require
+from .errors import EnvError, is_count, require
 from .spaces import StaticSpace
 
 
@@ -131,6 +131,13 @@ class VecEnv(eqx.Module):
 
     def _starts(self, key: PRNGKeyArray) -> tuple[EnvState, PyTree]:
         return jax.vmap(self.env.reset)(jax.random.split(key, self.num_envs))
+
+
+def check_vec_env(env: Any, name: str) -> None:
+    """Raise unless env is a vector environment, or at least has its spaces: one environment alone is a common mistake."""
+    if not hasattr(env, "single_observation_space"):
+        fix = "rl.GymVecEnv(lambda: env, num_envs=1)" if isinstance(env, gymnasium.Env) else "rl.VecEnv(env, num_envs=4)"
+        raise EnvError(f"{name}: env is a {type(env).__name__}; it must be a vector environment. Wrap it: {fix}.")
 
 
 def _where(mask: Bool[Array, " B"], yes: PyTree, no: PyTree) -> PyTree:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import is_count, require
 from rl4jax.core.spaces import StaticSpace, flatten
+from rl4jax.core.vec_env import check_vec_env
 
 from .action_head import ActionHead, LogStd
 from .cnn import CNN
@@ -88,8 +89,15 @@ class ActorCritic(eqx.Module):
         log_std: LogStd = "parameter",
         squash: bool = False,
     ):
+        check_vec_env(env, "ActorCritic")
         fix = "Use hidden=(64, 64)."
-        require(len(hidden) > 0 and all(is_count(h) for h in hidden), "ActorCritic: hidden", hidden, "one positive integer per layer", fix)
+        require(
+            isinstance(hidden, Sequence) and len(hidden) > 0 and all(is_count(h) for h in hidden),
+            "ActorCritic: hidden",
+            hidden,
+            "one positive integer per layer",
+            fix,
+        )
         require(core is None or core in CORES, "ActorCritic: core", core, "None, 'lstm' or 'gru'")
         actor_key, critic_key, policy_key, value_key = jax.random.split(key, 4)
         trunk_keys = (actor_key,) if shared else (actor_key, critic_key)

@@ -32,7 +32,8 @@ def check_model(model: Model, observation_space: gymnasium.Space, action_space: 
     pi, value = answer[:2]
     if not isinstance(pi, AbstractDistribution):
         raise TypeError(
-            f"{name}: the first value is {_name(pi)}, not a distribution. Return rl.nn.Categorical(logits), or another of rl.nn."
+            f"{name}: the first value is {_name(pi)}, not a distribution. Return rl.nn.Categorical(logits), or another of "
+            f"rl.nn. (Of what rl.load_policy gives, the model is act.model.)"
         )
     if not hasattr(value, "dtype") or value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
         shape = getattr(value, "shape", None)

@@ -19,7 +19,7 @@ class PlotFlags:
     runs: tyro.conf.Positional[tuple[str, ...]]
     """The folders of the runs."""
     out: str | None = None
-    """The PNG; none: curve.png in the folder of a single run, curves.png here for several."""
+    """The PNG; none: curve.png in the folder of a single run, curves.png here for several; of another metric its name.png."""
     metric: str = RETURN
     """What to draw, as it is called in log.jsonl."""
 
@@ -33,7 +33,8 @@ def command(argv: Sequence[str]) -> int:
         if not run.is_dir():
             raise CheckpointError(f"{run} does not exist. Give the folder that `rl4jax train` wrote.")
     envs = sorted({env_of(run) for run in runs})
-    out = Path(flags.out) if flags.out else (runs[0] / "curve.png" if len(runs) == 1 else Path("curves.png"))
+    name = ("curve" if len(runs) == 1 else "curves") if flags.metric == RETURN else flags.metric.replace("/", "_")
+    out = Path(flags.out) if flags.out else (runs[0] if len(runs) == 1 else Path()) / f"{name}.png"
     plot_runs(runs, out, key=flags.metric, title=f"PPO on {', '.join(envs)}")
     print(out)
     return 0

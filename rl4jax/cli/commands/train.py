@@ -39,6 +39,8 @@ def command(argv: Sequence[str]) -> int:
     flags, settings = read_settings(argv[1:])
     with stdout_for_result(flags.json) as stdout:
         run = new_run(settings, flags.out)
+        if flags.preset and flags.env in PPO and not flags.quiet:
+            say(f"Settings that are known to learn {flags.env}, and your flags; --no-preset for the defaults.")
         return run_session(run, as_json=flags.json, quiet=flags.quiet, stdout=stdout)
 
 
