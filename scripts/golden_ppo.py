@@ -3,7 +3,7 @@
 The formulas are those of CleanRL's `ppo.py` and of its continuous, masked and LSTM siblings, written again from the mathematics, with the
 changes that rl4jax documents: a truncated episode is bootstrapped from its last observation, metrics are means over all minibatches, and
 slots in which nothing happened are left out. Nothing of rl4jax or JAX is imported: the order of samples in the minibatches, which
-`ppo.update` draws from its key, comes in as JSON on standard input. After a change of that order (`ppo.shuffle`), from the root:
+`ppo.update` draws from its key, comes in as JSON on standard input. After a change of that order (`ppo.random_order`), from the root:
 
     .venv/bin/python tests/algo/test_ppo_golden.py | .venv-peers/bin/python scripts/golden_ppo.py
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
@@ -23,7 +24,7 @@ from rl4jax.collect.reward_scale import RewardScale
 from rl4jax.collect.rollout import Rollout
 from rl4jax.core.errors import ConfigError, is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
-from rl4jax.core.number import Number
+from rl4jax.core.number import Number, is_concrete
 from rl4jax.core.on_device import on_device
 from rl4jax.core.running_stats import RunningStats
 from rl4jax.core.schedule import Schedule, as_setting, value_at
@@ -62,8 +63,8 @@ class Config(eqx.Module):
             require(is_count(getattr(self, name)), f"ppo.Config.{name}", getattr(self, name), "a positive integer")
         for name, ok, rule in (
             ("lr", lambda x: x >= 0, "zero or more, or a schedule"),
-            ("gamma", lambda x: 0 <= x <= 1, "in [0, 1]"),
-            ("gae_lambda", lambda x: 0 <= x <= 1, "in [0, 1]"),
+            ("gamma", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"),
+            ("gae_lambda", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"),
             ("clip_eps", lambda x: x > 0, "positive"),
             ("vf_coef", lambda x: x >= 0, "zero or more"),
             ("ent_coef", lambda x: x >= 0, "zero or more"),
@@ -73,9 +74,12 @@ class Config(eqx.Module):
             ("dual_clip_coef", lambda x: x > 1, "greater than 1 (the paper uses 3), or None for no dual clipping"),
         ):
             x = getattr(self, name)
-            require(not isinstance(x, str), f"ppo.Config.{name}", x, rule, "A line is rl.Linear(start, end, num_updates).")
-            if isinstance(x, int | float):
-                require(bool(ok(x)), f"ppo.Config.{name}", x, rule)
+            fix = "A line is rl.Linear(start, end, num_updates)." if isinstance(x, str) else ""
+            if callable(x) or not is_concrete(x) or (x is None and "None" in rule):
+                continue
+            number: Any = np.asarray(x)
+            good = number.dtype.kind in "iuf" and bool((np.isfinite(number) & ok(number)).all())
+            require(good, f"ppo.Config.{name}", x, rule, fix)
 
 
 class State(NamedTuple):
@@ -174,7 +178,7 @@ class Batch(NamedTuple):
 def loss(model: Model, batch: Batch, cfg: Config, carry: PyTree = None) -> tuple[Float[Array, ""], Metrics]:
     """Clipped surrogate, value and entropy: `policy_loss + vf_coef * value_loss - ent_coef * entropy`, means over valid steps."""
     log_prob, entropy, value = evaluate_actions(model, batch, carry)
-    count = batch.valid.sum()
+    count = jnp.maximum(batch.valid.sum(), 1)  # a minibatch may hold nothing but dead slots
 
     def means(*terms):  # one sum for all of them: on a CPU each takes longer to start than to run
         total = jnp.where(batch.valid, jnp.stack(terms), 0.0).sum(tuple(range(1, batch.valid.ndim + 1)))

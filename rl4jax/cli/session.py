@@ -71,6 +71,9 @@ def train_session(run: Run, progress: Progress, eval_env: AnyVecEnv | None = Non
         while step < run.last_step and stop.signal is None:
             state = turn(session, state, step, first=step == first)
             step += run.steps_per_update
+        if stop.signal is not None and step not in run.directory.steps():
+            log.flush()
+            save(run, step, state, tally)
         return Outcome(state, step, tally, stop.signal)
 
 
@@ -131,7 +134,7 @@ def keep_house(session: Session, state: ppo.State, step: int, metrics: Mapping[s
     if last or (options.eval_every and update % options.eval_every == 0):
         assess(session, state, step)
     began = time.perf_counter()
-    if last or update % run.checkpoint_every == 0 or session.stop.signal is not None:
+    if last or update % run.checkpoint_every == 0:
         session.log.flush()
         save(run, step, state, tally)
     tally.add_housekeeping(time.perf_counter() - began)

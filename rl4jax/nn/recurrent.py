@@ -1,25 +1,11 @@
 """Recurrent cores: one step of memory, `core(x, carry) -> (features, carry)`."""
 
-from typing import Protocol, runtime_checkable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .orthogonal import orthogonal_weights
-
-
-@runtime_checkable
-class Core(Protocol):
-    """What a recurrent core offers."""
-
-    def initial_carry(self) -> PyTree:
-        """The memory at the start of an episode."""
-
-    def __call__(self, x: Float[Array, " D"], carry: PyTree) -> tuple[Float[Array, " H"], PyTree]:
-        """What is remembered now, as features and as the next carry."""
-        ...
 
 
 class LSTM(eqx.Module):

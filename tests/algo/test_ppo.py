@@ -248,6 +248,15 @@ def test_dead_slots_do_not_reach_the_loss(played):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+def test_a_minibatch_of_nothing_but_dead_slots_teaches_nothing(played):
+    state, rollout = played
+    batch = ppo.pick(ppo.prepare(state, rollout, SMALL)[0], None, jnp.arange(8))[0]
+    nothing = batch._replace(valid=jnp.zeros(8, bool))
+    grads, metrics = eqx.filter_grad(ppo.loss, has_aux=True)(state.model, nothing, SMALL)
+    assert all(float(x) == 0 for x in metrics.values())
+    assert all((g == 0).all() for g in jax.tree.leaves(grads))
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 512, 2**16 + 1])
 def test_a_random_order_is_a_permutation(n, getkey):
     assert sorted(ppo.random_order(n, getkey()).tolist()) == list(range(n))
@@ -292,9 +301,8 @@ def test_minibatches_must_divide_the_batch(env, played):
     ):
         ppo.update(state, rollout, dataclasses.replace(SMALL, num_minibatches=5))
     recurrent = dataclasses.replace(SMALL, num_minibatches=8)
-    state, rollout = ppo.collect(started(env, recurrent, core="gru"), env, recurrent)
     with pytest.raises(rl.ConfigError, match=r"whole environments\) = 4. Choose one of \[1, 2, 4\]"):
-        ppo.update(state, rollout, recurrent)
+        started(env, recurrent, core="gru")
 
 
 @pytest.mark.parametrize(
@@ -302,6 +310,9 @@ def test_minibatches_must_divide_the_batch(env, played):
     [
         ("num_steps", 0, "a positive integer"),
         ("gamma", 1.5, r"in \[0, 1\]"),
+        ("gamma", np.float32(2), r"in \[0, 1\]"),
+        ("lr", "linear(1e-3, 0)", "rl.Linear"),
+        ("vf_coef", None, "zero or more"),
         ("clip_eps", -0.1, "positive"),
         ("dual_clip_coef", 0.5, "greater than 1"),
         ("lr", -1.0, "zero or more, or a schedule"),

@@ -8,6 +8,10 @@ import time
 
 import pytest
 
+from rl4jax.cli import session
+from rl4jax.cli.progress import Progress
+from rl4jax.cli.run import build_run
+from rl4jax.cli.settings import checked, defaults
 from rl4jax.core.checkpoint import read
 from rl4jax.core.run_dir import RunDir
 from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax, start
@@ -71,7 +75,7 @@ def assert_nothing_happened(run, whole):
 def killed_again_and_again(whole, run, num_updates, kills, hits):
     chance, landed, tries = random.Random(0), 0, 0
     process = start("train", "ppo", "CartPole", *FLAGS, "--total-steps", num_updates * STEPS_PER_UPDATE, "--out", run)
-    while tries < kills or landed < hits:
+    while tries < kills or landed < hits or tries - landed < kills // 2:
         landed += kill(process, run, chance, in_write=landed < hits and tries % 2 == 1)
         tries += 1
         process = start("resume", run, "--quiet")
@@ -112,6 +116,21 @@ def test_a_signal_saves_and_the_run_goes_on(number, whole, tmp_path):
     if number == signal.SIGTERM:  # once is enough
         assert rl4jax("resume", run)[0] == 0
         assert_nothing_happened(run, whole)
+
+
+def test_a_signal_after_the_housekeeping_of_an_update_is_saved_too(tmp_path, monkeypatch):
+    house = session.keep_house
+
+    def then_a_signal(*args):
+        house(*args)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(session, "keep_house", then_a_signal)
+    settings = {"env": "ProbeConstant", "num_steps": 8, "num_minibatches": 1, "update_epochs": 1, "hidden": (4,), "total_steps": 3200}
+    run = build_run(defaults() | checked(settings, "test"), tmp_path / "run")
+    outcome = session.train_session(run, Progress(quiet=True))
+    assert outcome.signal == signal.SIGTERM
+    assert run.directory.steps()[-1] == outcome.step == 32
 
 
 def test_a_damaged_newest_checkpoint_is_reported_and_the_one_before_used(whole, tmp_path):
