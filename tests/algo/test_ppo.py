@@ -1,6 +1,7 @@
 """PPO's verbs: what each promises, for every kind of model and environment."""
 
 import dataclasses
+import re
 
 import equinox as eqx
 import jax
@@ -309,17 +310,16 @@ def test_minibatches_must_divide_the_batch(env, played):
     ("field", "value", "rule"),
     [
         ("num_steps", 0, "a positive integer"),
-        ("gamma", 1.5, r"in \[0, 1\]"),
-        ("gamma", np.float32(2), r"in \[0, 1\]"),
-        ("lr", "linear(1e-3, 0)", "rl.Linear"),
-        ("vf_coef", None, "zero or more"),
+        ("gamma", 1.5, "in [0, 1]"),
+        ("gae_lambda", jnp.float32(2), "in [0, 1]"),
+        ("lr", float("inf"), "zero or more"),
         ("clip_eps", -0.1, "positive"),
         ("dual_clip_coef", 0.5, "greater than 1"),
         ("lr", -1.0, "zero or more, or a schedule"),
     ],
 )
 def test_settings_out_of_range_are_refused(field, value, rule):
-    with pytest.raises(rl.ConfigError, match=f"ppo.Config.{field} = {value} must be {rule}"):
+    with pytest.raises(rl.ConfigError, match=re.escape(f"ppo.Config.{field} = {value!r} must be {rule}")):
         ppo.Config(**{field: value})
 
 
