@@ -27,7 +27,7 @@ from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.number import Number, is_concrete
 from rl4jax.core.on_device import on_device
 from rl4jax.core.running_stats import RunningStats
-from rl4jax.core.schedule import Schedule, as_setting, value_at
+from rl4jax.core.schedule import Linear, Schedule, as_setting, value_at
 from rl4jax.core.vec_env import check_vec_env
 from rl4jax.nn.clip import clip_grad_norm
 from rl4jax.nn.model import Model, Normalized, apply, initial_carry, reset_carry
@@ -73,13 +73,14 @@ class Config(eqx.Module):
             ("target_kl", lambda x: x > 0, "positive, or None for no early stop"),
             ("dual_clip_coef", lambda x: x > 1, "greater than 1 (the paper uses 3), or None for no dual clipping"),
         ):
-            x = getattr(self, name)
-            fix = "A line is rl.Linear(start, end, num_updates)." if isinstance(x, str) else ""
-            if callable(x) or not is_concrete(x) or (x is None and "None" in rule):
-                continue
-            number: Any = np.asarray(x)
-            good = number.dtype.kind in "iuf" and bool((np.isfinite(number) & ok(number)).all())
-            require(good, f"ppo.Config.{name}", x, rule, fix)
+            setting = getattr(self, name)
+            for x in (setting.start, setting.end) if isinstance(setting, Linear) else (setting,):
+                if callable(x) or not is_concrete(x) or (x is None and "None" in rule):
+                    continue
+                number: Any = np.asarray(x)
+                good = number.dtype.kind in "iuf" and bool((np.isfinite(number) & ok(number)).all())
+                fix = "A line is rl.Linear(start, end, num_updates)." if isinstance(x, str) else ""
+                require(good, f"ppo.Config.{name}", setting, rule, fix)
 
 
 class State(NamedTuple):

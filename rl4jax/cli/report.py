@@ -58,8 +58,9 @@ def make_pictures(run: Run, outcome: Outcome, progress: Progress) -> dict[str, P
             with progress.waiting(f"drawing the {what}"):
                 draw()
             made[what] = path
-        except (Rl4JaxError, ImportError) as error:
-            progress.say(f"No {what}: {error}", "yellow")
+        except Exception as error:  # a renderer may fail in any way, and the run is done
+            name = "" if isinstance(error, Rl4JaxError | ImportError) else f"{type(error).__name__}: "
+            progress.say(f"No {what}: {name}{error}", "yellow")
     return made
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from rl4jax.algo import ppo
 from rl4jax.collect.playing import AnyVecEnv, begin
@@ -90,7 +91,9 @@ class Run:
         if found is None or not self.on_host:
             return found
         step, state = found
-        return step, state._replace(playing=begin(state.model, self.env, key=self.key("begin", step)))
+        scale = state.reward_scale
+        fresh_scale = scale and scale._replace(discounted_return=jnp.zeros_like(scale.discounted_return))
+        return step, state._replace(playing=begin(state.model, self.env, key=self.key("begin", step)), reward_scale=fresh_scale)
 
     def need(self, which: str = "latest") -> tuple[int, ppo.State]:
         """`load`, where there must be one."""

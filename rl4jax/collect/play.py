@@ -73,11 +73,11 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
     """The same from Python: one compiled call per step, and one per rollout."""
     env_state, obs, is_first, carry = playing[:4]
     noise, structure = jax.tree.flatten(_noise_on_host(packed, playing._replace(env_state=None), num_steps, key))
-    moments = []
-    for row in zip(*map(np.asarray, noise), strict=True):
+    noise, moments = [np.asarray(x) for x in noise], []
+    for t in range(num_steps):
         mask = env.action_mask(env_state)
         resets = None if carry is None else is_first  # each array that goes in costs time
-        action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, structure.unflatten(row))
+        action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, structure.unflatten([x[t] for x in noise]))
         action = jax.tree.map(np.asarray, action)
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
         moments.append(Moment(obs, action, None, mask, is_first, carry, next_carry, None, *what_happened(step)))
@@ -186,9 +186,15 @@ def next_is_first(step: VecStep) -> Bool[Any, " B"]:
 
 def find_faults(env: VecEnv, moments: Moment) -> Int32[Array, "3"]:
     """Count what an environment must not do; one on the host is checked at each step instead."""
-    floats = [x for x in jax.tree.leaves(moments.final_obs) if jnp.issubdtype(x.dtype, jnp.floating)]
+
+    def not_finite(obs):  # per step and environment
+        floats = [x for x in jax.tree.leaves(obs) if jnp.issubdtype(x.dtype, jnp.floating)]
+        found = [(~jnp.isfinite(x)).reshape(*moments.is_first.shape, -1).any(-1) for x in floats]
+        return functools.reduce(jnp.logical_or, found, jnp.zeros((), bool))
+
+    obs = not_finite(moments.final_obs) | (not_finite(moments.obs) & moments.is_first)
     empty = jnp.zeros((), bool) if moments.mask is None else ~mask_allows(env.single_action_space, moments.mask)
-    bad = ~jnp.isfinite(moments.reward), sum((~jnp.isfinite(x)).sum(dtype=jnp.int32) for x in floats), empty
+    bad = ~jnp.isfinite(moments.reward), obs, empty
     return jnp.stack([jnp.sum(x, dtype=jnp.int32) for x in bad])
 
 

@@ -91,7 +91,7 @@ class CheckedEnv(gymnasium.Wrapper):
             got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
             raise EnvError(f"{self._name}: step returned {got}; it must return (obs, reward, terminated, truncated, info).")
         obs, reward, terminated, truncated, info = result
-        if self._box is not None and isinstance(obs, np.ndarray) and (obs.shape != self._box.shape or obs.dtype.kind not in "biuf"):
+        if self._box is not None and isinstance(obs, np.ndarray) and not _fits(obs, self._box):
             raise EnvError(f"{self._name}: step returned an observation {obs.dtype}{list(obs.shape)}; its space is {self._box}.")
         if not isinstance(terminated, _BOOL) or not isinstance(truncated, _BOOL):
             raise EnvError(
@@ -100,6 +100,11 @@ class CheckedEnv(gymnasium.Wrapper):
         if type(reward) is not float and (not isinstance(reward, _NUMBER) or np.shape(reward) != ()):
             raise EnvError(f"{self._name}: step returned reward = {reward!r}; it must be one number.")
         return copy.deepcopy(obs) if terminated or truncated else obs, reward, terminated, truncated, info
+
+
+def _fits(obs: np.ndarray, box: gymnasium.spaces.Box) -> bool:
+    """Whether an observation has the shape of its space, and a dtype that can become the space's without wrapping or rounding."""
+    return obs.shape == box.shape and (obs.dtype == box.dtype or np.can_cast(obs.dtype, box.dtype or obs.dtype, "same_kind"))
 
 
 def _make_one(make: Callable[[], gymnasium.Env], index: int) -> gymnasium.Env:

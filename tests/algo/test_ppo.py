@@ -313,6 +313,7 @@ def test_minibatches_must_divide_the_batch(env, played):
         ("gamma", 1.5, "in [0, 1]"),
         ("gae_lambda", jnp.float32(2), "in [0, 1]"),
         ("lr", float("inf"), "zero or more"),
+        ("lr", rl.Linear(-1e-3, 0.0, 10), "zero or more"),
         ("clip_eps", -0.1, "positive"),
         ("dual_clip_coef", 0.5, "greater than 1"),
         ("lr", -1.0, "zero or more, or a schedule"),

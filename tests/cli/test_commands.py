@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from rl4jax.cli import report
 from rl4jax.cli.main import main
 from rl4jax.core.run_dir import RunDir
 from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax
@@ -34,6 +35,18 @@ def test_train_prints_one_line_of_json(trained):
     assert result["compile_seconds"] > 0
     assert result["steps_per_second"] == pytest.approx(result["steps"] / result["train_seconds"], rel=0.05)
     assert json.loads((run / "result.json").read_text()) == result
+
+
+def test_a_picture_that_cannot_be_made_is_no_failure(tmp_path, monkeypatch, capsys):
+    def no_display(*args, **kwargs):
+        raise RuntimeError("no display")
+
+    monkeypatch.setattr(report, "record_episode", no_display)
+    run = tmp_path / "run"
+    assert main(["train", "ppo", "ProbeConstant", *TINY, "--total-steps", "64", "--out", str(run), "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == json.loads((run / "result.json").read_text())
+    assert "No episode: RuntimeError: no display" in said.err
 
 
 def test_a_run_folder_holds_all_that_is_needed(trained):

@@ -163,7 +163,7 @@ class Faulty(rl.AbstractEnv):
     action_space = property(lambda self: gymnasium.spaces.Discrete(2))
 
     def reset(self, key):
-        return jnp.int32(0), jnp.zeros(1)
+        return jnp.int32(0), jnp.full(1, jnp.nan if self.fault == "start" else 0.0)
 
     def action_mask(self, state):
         return jnp.full(2, self.fault != "mask") | (state < 3)
@@ -174,11 +174,12 @@ class Faulty(rl.AbstractEnv):
         return state + 1, rl.Step(obs, 1.0 + (bad if self.fault == "reward" else jnp.zeros(())), jnp.array(False), jnp.array(False))
 
 
-@pytest.mark.parametrize("fault", ["reward", "obs", "mask"])
+@pytest.mark.parametrize("fault", ["reward", "obs", "start", "mask"])
 def test_a_fault_inside_a_compiled_rollout_is_raised_by_the_next_collect(fault):
     said = {
         "reward": "8 rewards that are not finite",
         "obs": "8 observations that are not finite",
+        "start": "2 observations that are not finite",
         "mask": "6 action masks that allow nothing",
     }
     env = rl.VecEnv(Faulty(fault), num_envs=2)

@@ -354,6 +354,18 @@ def test_a_step_that_returns_wrong_things_is_named(changes, message):
         env.step(state, np.zeros(1, int))
 
 
+@pytest.mark.parametrize("wrong", [np.array([0.5, 0.7]), np.array([300, -1])], ids=["fractions", "other integers"])
+def test_an_observation_that_would_wrap_or_be_rounded_is_refused(wrong):
+    class Pixels(AnySpace):
+        def step(self, action):
+            return wrong, *super().step(action)[1:]
+
+    env = rl.GymVecEnv(lambda: Pixels(gymnasium.spaces.Box(0, 255, (2,), np.uint8)), 1)
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(rl.EnvError, match=r"step returned an observation .*; its space is Box\(0, 255, \(2,\), uint8\)"):
+        env.step(state, np.zeros(1, int))
+
+
 class Faulty(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
     action_space = gymnasium.spaces.Discrete(2)

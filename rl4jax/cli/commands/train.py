@@ -116,8 +116,8 @@ def run_session(run: "Run", *, as_json: bool, quiet: bool, stdout: Any = None) -
             if outcome.was_finished and (run.path / "result.json").exists():
                 pictures = {what: path for what, path in picture_paths(run).items() if path.exists()}
             else:
-                pictures = make_pictures(run, outcome, progress)
                 run.directory.write_json("result.json", result)
+                pictures = make_pictures(run, outcome, progress)
         finally:
             close(run.env)
     with contextlib.redirect_stdout(stdout or sys.stdout):
