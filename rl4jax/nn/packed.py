@@ -17,36 +17,36 @@ class Packed:
     """The parameters of a model, its other arrays, and everything else as one static value.
 
     An `eqx.Module` may hold functions as leaves, which `jax.jit` refuses; and taking nested modules apart costs more per call than a small
-    network computes. Here they are two flat tuples, in a class that JAX takes apart by itself.
+    network computes. Here they are two flat dicts by name, in a class that JAX takes apart by itself. By name, so that a checkpoint still
+    fits when a model's fields change places.
     """
 
-    params: tuple  # of arrays: what gradients are taken of
-    buffers: tuple  # of arrays
+    params: dict[str, Any]  # arrays: what gradients are taken of
+    buffers: dict[str, Any]  # arrays
     rest: "Rest"
 
     @property
     def model(self) -> Any:
         """The model put together again."""
-        params, buffers = iter(self.params), iter(self.buffers)
-        source = {"param": lambda leaf: next(params), "buffer": lambda leaf: next(buffers), "static": lambda leaf: leaf}
+        arrays = self.params | self.buffers
         return jax.tree.unflatten(
-            self.rest.treedef, [source[kind](leaf) for kind, leaf in zip(self.rest.kinds, self.rest.leaves, strict=True)]
+            self.rest.treedef, [arrays.get(name, leaf) for name, leaf in zip(self.rest.names, self.rest.leaves, strict=True)]
         )
 
 
 class Rest:
-    """The structure of a model and its leaves that are no arrays. Hashed once, and equal to itself without looking."""
+    """The structure of a model, the names of its leaves, and those that are no arrays. Hashed once, and equal to itself without looking."""
 
-    def __init__(self, treedef: Any, kinds: tuple[str, ...], leaves: tuple[Any, ...]):
-        self.treedef, self.kinds, self.leaves = treedef, kinds, leaves
-        self._hash = hash((treedef, kinds))
+    def __init__(self, treedef: Any, names: tuple[str, ...], leaves: tuple[Any, ...]):
+        self.treedef, self.names, self.leaves = treedef, names, leaves
+        self._hash = hash((treedef, names))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Rest) and self.treedef == other.treedef and self.kinds == other.kinds and self.leaves == other.leaves
+            isinstance(other, Rest) and self.treedef == other.treedef and self.names == other.names and self.leaves == other.leaves
         )
 
     def __repr__(self) -> str:
@@ -55,8 +55,12 @@ class Rest:
 
 def pack(model: Model | PyTree) -> Packed:
     """Take a model apart; `pack(model).model` is the model again."""
-    leaves, treedef = jax.tree.flatten(model)
-    kinds = tuple("param" if eqx.is_inexact_array(x) else "buffer" if eqx.is_array(x) else "static" for x in leaves)
-    by_kind = {kind: tuple(x for x, k in zip(leaves, kinds, strict=True) if k == kind) for kind in ("param", "buffer")}
-    static = tuple(x if kind == "static" else None for x, kind in zip(leaves, kinds, strict=True))
-    return Packed(by_kind["param"], by_kind["buffer"], Rest(treedef, kinds, static))
+    pairs, treedef = jax.tree_util.tree_flatten_with_path(model)
+    names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in pairs)
+    if len(set(names)) < len(names):  # a dict may have a key with a dot
+        names = tuple(jax.tree_util.keystr(path) for path, _ in pairs)
+    leaves = dict(zip(names, (leaf for _, leaf in pairs), strict=True))
+    params = {name: leaf for name, leaf in leaves.items() if eqx.is_inexact_array(leaf)}
+    buffers = {name: leaf for name, leaf in leaves.items() if eqx.is_array(leaf) and name not in params}
+    static = tuple(None if eqx.is_array(leaf) else leaf for leaf in leaves.values())
+    return Packed(params, buffers, Rest(treedef, names, static))

@@ -84,7 +84,7 @@ def test_the_loop_and_train_are_the_same_run(env):
     for _ in range(3):
         state, rollout = ppo.collect(state, env, SMALL)
         state, metrics = ppo.update(state, rollout, SMALL)
-    for a, b in zip(state.packed.params, whole.packed.params, strict=True):
+    for a, b in zip(state.packed.params.values(), whole.packed.params.values(), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
     np.testing.assert_allclose(curve["train/loss"][-1], metrics["train/loss"], rtol=1e-3)
     assert curve["rollout/avg_return"].shape == (3,)
@@ -104,8 +104,8 @@ def test_seeds_and_learning_rates_run_side_by_side(env):
     params, seen = jax.vmap(run)(keys, rates)
     assert seen[:, 0].tolist() == pytest.approx([0.0, 1e-2])
     alone, _ = run(keys[1], 1e-2)
-    for many, one in zip(params, alone, strict=True):
-        np.testing.assert_allclose(many[1], one, atol=1e-4)
+    for name, one in alone.items():
+        np.testing.assert_allclose(params[name][1], one, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_masks_memory_and_every_action_space_go_together(make, network):
         state, metrics = ppo.update(state, rollout, cfg)
     assert all(jnp.isfinite(x) for name, x in metrics.items() if name != "train/explained_variance")
     assert metrics["train/skipped"] == 0
-    moved = [bool((a != b).any()) for a, b in zip(state.packed.params, before, strict=True)]
+    moved = [bool((x != before[name]).any()) for name, x in state.packed.params.items()]
     assert all(moved), "every weight is trained"
     action, carry = ppo.act(state.policy, jax.tree.map(lambda x: x[0], state.playing.obs))
     assert (carry is None) == ("core" not in network)
@@ -327,5 +327,36 @@ def test_settings_out_of_range_are_refused(field, value, rule):
 def test_a_short_run_gives_the_weights_it_always_gave(env):
     """Not a claim of correctness: whoever changes results sees it here, and says so in the CHANGELOG."""
     state, _ = ppo.train(started(env, SMALL), env, SMALL, 2)
-    sizes = [float(jnp.abs(x).sum()) for x in state.packed.params]
+    sizes = [float(jnp.abs(x).sum()) for x in jax.tree.leaves(eqx.filter(state.model, eqx.is_array))]
     assert sizes == pytest.approx([18.746, 0.0027, 18.5501, 0.032, 0.0785, 0.0004, 3.3614, 0.002], abs=2e-4)
+
+
+def test_a_checkpoint_fits_a_model_whose_fields_changed_places(env, tmp_path):
+    class Forward(eqx.Module):
+        def __call__(self, obs):
+            hidden = jnp.tanh(self.second(jnp.tanh(self.first(obs))))
+            return rl.nn.Categorical(self.policy(hidden)), self.value(hidden)[0]
+
+    class Before(Forward):
+        policy: eqx.nn.Linear
+        value: eqx.nn.Linear
+        first: eqx.nn.Linear
+        second: eqx.nn.Linear
+
+    class After(Forward):
+        second: eqx.nn.Linear
+        first: eqx.nn.Linear
+        value: eqx.nn.Linear
+        policy: eqx.nn.Linear
+
+    def state_of(kind, seed):
+        *keys, init_key = jax.random.split(jax.random.key(seed), 5)
+        sizes = {"policy": 2, "value": 1, "first": 4, "second": 4}
+        layers = {name: eqx.nn.Linear(4, size, key=key) for (name, size), key in zip(sizes.items(), keys, strict=True)}
+        return ppo.init(kind(**layers), env, SMALL, key=init_key)
+
+    state = state_of(Before, 0)
+    rl.save(tmp_path / "state.safetensors", state)
+    loaded = rl.load(tmp_path / "state.safetensors", state_of(After, 1))
+    obs = jnp.ones(4)
+    np.testing.assert_array_equal(loaded.model(obs)[0].logits, state.model(obs)[0].logits)

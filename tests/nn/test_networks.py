@@ -163,7 +163,8 @@ def test_a_packed_model_is_the_model_again(getkey):
 
     model = Odd(eqx.nn.MLP(2, 1, 4, 1, key=getkey()), jnp.arange(3), 0.5)
     packed = nn.pack(model)
-    assert [x.dtype for x in packed.buffers] == [jnp.int32]
+    assert {name: x.dtype for name, x in packed.buffers.items()} == {"table": jnp.int32}
+    assert "mlp.layers.0.weight" in packed.params
     x = jnp.ones(2)
     np.testing.assert_array_equal(jax.jit(lambda p: p.model(x))(packed), model(x))
     assert hash(nn.pack(model).rest) == hash(packed.rest)
