@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.collect.play import play_in_graph, play_on_host
-from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults
+from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults, check_goes_on
 from rl4jax.collect.returns import gae
 from rl4jax.collect.reward_scale import RewardScale
 from rl4jax.collect.rollout import Rollout
@@ -33,6 +33,8 @@ from rl4jax.nn.clip import clip_grad_norm
 from rl4jax.nn.model import Model, Normalized, apply, initial_carry, reset_carry
 from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
+
+from .minibatch import check_minibatches, pick, random_order
 
 Metrics = dict[str, Float[Array, "..."]]  # scalars; from `train` one per update
 
@@ -146,6 +148,7 @@ def act(
 
 def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
     """Play `cfg.num_steps` steps in each environment, from where the last rollout ended."""
+    check_goes_on(state.playing, env)
     check_faults(state.playing.faults, env)
     if isinstance(env, GymVecEnv):
         key, play_key = jax.random.split(state.key)
@@ -253,6 +256,7 @@ def update(
 
 @functools.partial(jax.jit, static_argnames=("opt", "reduce"))
 def _update(state, rollout, cfg, opt, reduce):
+    check_fits(state, cfg, opt)
     key, shuffle_key = jax.random.split(state.key)
     batch, learned_stats = prepare(state, rollout, cfg)
     num_steps, num_envs = rollout.reward.shape
@@ -321,33 +325,15 @@ def prepare(state: State, rollout: Rollout, cfg: Config) -> tuple[Batch, tuple]:
     return jax.lax.stop_gradient(batch), (obs_stats, reward_scale)
 
 
-def check_minibatches(num_steps: int, num_envs: int, num_minibatches: int, *, recurrent: bool) -> None:
-    """Raise unless the minibatches are equally large."""
-    size = num_envs if recurrent else num_steps * num_envs
-    if size % num_minibatches:
-        what = "num_envs (a recurrent model learns from whole environments)" if recurrent else "num_steps * num_envs"
-        fitting = [n for n in range(1, size + 1) if size % n == 0]
-        raise ConfigError(f"ppo: num_minibatches = {num_minibatches} must divide {what} = {size}. Choose one of {fitting}.")
-
-
-def pick(batch: Batch, carry: PyTree, chosen: Int32[Array, " M"]) -> tuple[Batch, PyTree]:
-    """A minibatch: single steps, or with a carry whole columns and what they began with."""
-    if carry is None:
-        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[chosen], batch), None
-    return jax.tree.map(lambda x: x[:, chosen], batch), jax.tree.map(lambda x: x[chosen], carry)
-
-
-def random_order(n: int, key: PRNGKeyArray) -> Int32[Array, " N"]:
-    """A random permutation of 0 to n-1.
-
-    Up to 2**16 it sorts random numbers that carry their index in the low bits, which takes a fifth of the time of
-    `jax.random.permutation` on a CPU. Two numbers whose at least 16 random bits are equal keep their order: too rare to matter.
-    """
-    if n > 2**16:
-        return jax.random.permutation(key, n)
-    low = 2 ** (n - 1).bit_length() - 1
-    drawn = jax.random.bits(key, (n,), jnp.uint32) & jnp.uint32(2**32 - 1 - low)
-    return (jnp.sort(drawn | jnp.arange(n, dtype=jnp.uint32)) & jnp.uint32(low)).astype(jnp.int32)
+def check_fits(state: State, cfg: Config, opt: optax.GradientTransformation | None) -> None:
+    """Raise unless the state was begun with these settings and this optimizer, as far as their shapes tell. When compiling only."""
+    for name, had in (("normalize_obs", state.obs_stats is not None), ("normalize_reward", state.reward_scale is not None)):
+        asked = getattr(cfg, name)
+        require(asked == had, f"ppo.update: cfg.{name}", asked, f"{had}, as it was for ppo.init", "Give all verbs the same Config.")
+    fitting = jax.eval_shape((opt or make_optimizer(cfg, 0)).init, state.packed.params)
+    if jax.tree.structure(fitting) != jax.tree.structure(state.opt_state):
+        own = "opt is not the optimizer" if opt else "opt is not given, but one was,"
+        raise ConfigError(f"ppo.update: {own} that ppo.init was called with. Give both the same: opt=opt.")
 
 
 def explained_variance(batch: Batch) -> Float[Array, ""]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from rl4jax.core.errors import CheckpointError, did_you_mean
 
-from .history import LOG, records
+from .history import LOG, scalars
 
 RETURN, EVALUATION = "rollout/avg_return", "eval/return_mean"
 
@@ -30,9 +30,9 @@ class Curve(NamedTuple):
 def read_curves(run: Path) -> dict[str, Curve]:
     """Every metric in the log of a run; values that are not finite are left out."""
     points: dict[str, list[tuple[int, float]]] = {}
-    for record in records(run / LOG):
-        if record.get("type") == "scalar" and np.isfinite(value := float(record["value"])):
-            points.setdefault(record["key"], []).append((record["step"], value))
+    for key, value, step in scalars(run / LOG):
+        if np.isfinite(value):
+            points.setdefault(key, []).append((step, value))
     return {key: Curve(*(np.array(column) for column in zip(*sorted(rows), strict=True))) for key, rows in points.items()}
 
 

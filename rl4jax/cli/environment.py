@@ -1,6 +1,9 @@
-"""An environment by the name that is typed: a built-in runs in-graph, `gym:ID` on the host."""
+"""An environment by the name that is typed: a built-in runs in-graph, `gym:ID` on the host, `module:Class` is your own."""
 
 import difflib
+import importlib
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from rl4jax.core.errors import EnvError, did_you_mean
@@ -22,7 +25,7 @@ def make_env(name: str, num_envs: int) -> "AnyVecEnv":
     from rl4jax.core.vec_env import VecEnv
 
     if not name.startswith(GYM):
-        return VecEnv(_built_in(name), num_envs=num_envs)
+        return VecEnv(_in_graph(name), num_envs=num_envs)
     return _gymnasium(name, lambda: GymVecEnv(name.removeprefix(GYM), num_envs=num_envs))
 
 
@@ -37,10 +40,32 @@ def make_eval_env(name: str, num_episodes: int) -> "AnyVecEnv":
 def make_picture_env(name: str) -> "AbstractEnv | gymnasium.Env":
     """One to look at."""
     if not name.startswith(GYM):
-        return _built_in(name)
+        return _in_graph(name)
     import gymnasium
 
     return _gymnasium(name, lambda: gymnasium.make(name.removeprefix(GYM), render_mode="rgb_array"))
+
+
+def _in_graph(name: str) -> "AbstractEnv":
+    return _own(name) if ":" in name else _built_in(name)
+
+
+def _own(name: str) -> "AbstractEnv":
+    """An environment of the user, from a file in this folder or an installed package."""
+    from rl4jax.core.env import AbstractEnv
+
+    module, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
+    try:
+        env = getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise EnvError(
+            f"{name} cannot be made: {error}. Give module:Class, such as my_game:Maze for the class Maze of my_game.py."
+        ) from error
+    if not isinstance(env, AbstractEnv):
+        raise EnvError(f"{name} is no rl4jax AbstractEnv. One of Gymnasium is registered there and typed {GYM}{module}:ID.")
+    return env
 
 
 def _built_in(name: str) -> "AbstractEnv":
@@ -50,7 +75,9 @@ def _built_in(name: str) -> "AbstractEnv":
 
     if name in gymnasium.registry:
         raise EnvError(f"There is no built-in environment {name!r}. Gymnasium has one: type {GYM}{name}.")
-    raise EnvError(f"There is no environment {name!r}. {did_you_mean(name, BUILT_IN)} One of Gymnasium is {GYM}ID.")
+    raise EnvError(
+        f"There is no environment {name!r}. {did_you_mean(name, BUILT_IN)} One of Gymnasium is {GYM}ID, one of yours module:Class."
+    )
 
 
 def _gymnasium(name: str, build):

@@ -1,5 +1,6 @@
 """The log of a run: `log.jsonl`, from which everything else can be made again. Each step stands in it once."""
 
+import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -29,6 +30,14 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
             yield record
 
 
+def scalars(path: Path) -> Iterator[tuple[str, float, int]]:
+    """Name, value and step of every number in a log; a value that another program wrote as null is none."""
+    for record in records(path):
+        if record.get("type") == "scalar" and isinstance(record.get("key"), str):
+            with contextlib.suppress(TypeError, ValueError, LookupError):
+                yield record["key"], float(record["value"]), record["step"]
+
+
 def forget_after(path: Path, step: int) -> None:
     """Drop the lines of later steps, which will be written again; and whatever is not a line."""
     kept = [record for record in records(path) if record["step"] <= step]
@@ -43,8 +52,7 @@ def open_history(folder: Path, step: int, *, tensorboard: bool) -> Logger:
         return JsonLogger(path)
     shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
     events = TensorBoardLogger(folder / TENSORBOARD)
-    for record in records(path):
-        if record.get("type") == "scalar":
-            events.log_scalar(record["key"], float(record["value"]), record["step"])
+    for key, value, step_of_it in scalars(path):
+        events.log_scalar(key, value, step_of_it)
     events.flush()
     return CompositeLogger([JsonLogger(path), events])

@@ -8,7 +8,7 @@ from typing import Literal
 class Options:
     """Environment, length, network and housekeeping of a run; stored with it."""
 
-    env: str = ""  # a built-in such as CartPole, which runs in-graph (see `rl4jax envs`), or gym:ID, which runs on the host
+    env: str = ""  # a built-in such as CartPole, which runs in-graph (see `rl4jax envs`), gym:ID on the host, or your own module:Class
     total_steps: int = 500_000  # environment steps of the whole run, over all environments; whole rollouts are played
     num_envs: int = 4  # environments side by side
     seed: int = 0  # of everything that is random

@@ -3,11 +3,17 @@
 import dataclasses
 import functools
 import os
+import warnings
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
+from rl4jax.collect.playing import AnyVecEnv, Playing
+from rl4jax.core.errors import EnvError
+from rl4jax.core.gym_spaces import action_writer, batch_of, obs_reader
+from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.spaces import StaticSpace, clip_action
 from rl4jax.nn.model import Model, apply, initial_carry
 from rl4jax.nn.packed import Packed, pack
@@ -21,6 +27,7 @@ class Policy:
 
     packed: Packed
     space: StaticSpace
+    masked: bool  # its environment gives masks
 
     def __repr__(self) -> str:
         return f"Policy(for actions of {self.space})"
@@ -31,6 +38,10 @@ class Policy:
         return self.packed.model
 
     def __call__(self, obs: PyTree, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[PyTree, Any]:
+        if self.masked and mask is None:
+            raise EnvError(
+                f"{self}: mask = None, but its environment has masks and it would choose forbidden actions. Give act(obs, mask=...)."
+            )
         return _act(self.packed, self.space, obs, carry, mask, key)
 
 
@@ -41,27 +52,60 @@ def _act(packed: Packed, space: StaticSpace, obs: PyTree, carry: Any, mask: Any,
     return clip_action(space.space, pi.mode() if key is None else pi.sample(key)), carry
 
 
-def make_policy(model: Model, env) -> Policy:
-    """A model of an environment, ready to act."""
-    return Policy(pack(model), StaticSpace(env.single_action_space))
+class GymPolicy:
+    """The same for a Gymnasium environment: its own observations in, its own actions out, as NumPy.
+
+    They may be counted from another number, or be shaped and typed otherwise, than `rl.GymVecEnv` showed them to the policy. A mask among
+    the observations is found there.
+    """
+
+    def __init__(self, shown: Policy, env: GymVecEnv):
+        self.shown = shown  # the Act for what `rl.GymVecEnv` shows
+        self._obs_space, self._masks = env.envs.single_observation_space, env.masks
+        self._read_obs = obs_reader(self._obs_space)
+        self._write_action = action_writer(env.envs.single_action_space, env.single_action_space, num_envs=1)
+
+    def __repr__(self) -> str:
+        return repr(self.shown)
+
+    @property
+    def model(self) -> Any:
+        """The network for observations as `rl.GymVecEnv` shows them."""
+        return self.shown.model
+
+    def __call__(self, obs: PyTree, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[PyTree, Any]:
+        batch = self._read_obs(batch_of(self._obs_space, [obs]))
+        if mask is None and self._masks.in_obs:
+            mask = batch["action_mask"][0].astype(bool)
+        action, carry = self.shown(jax.tree.map(lambda x: x[0], self._masks.drop(batch)), carry, mask, key=key)
+        own = self._write_action(jax.tree.map(lambda x: np.asarray(x)[None], action))
+        return jax.tree.map(lambda x: x[0], own), carry
 
 
-def load_policy(run: str | os.PathLike[str], which: str = "latest") -> Policy:
+def make_policy(model: Model, env: AnyVecEnv, playing: Playing) -> Policy:
+    """A model of an environment, ready to act on what the vector environment shows."""
+    return Policy(pack(model), StaticSpace(env.single_action_space), masked=env.action_mask(playing.env_state) is not None)
+
+
+def load_policy(run: str | os.PathLike[str], which: str = "latest") -> Policy | GymPolicy:
     """The policy of a run from its folder: `act = rl.load_policy("runs/...")`, then `action, carry = act(obs)`.
 
-    `which` is "latest", the newest checkpoint, or "best", the best by evaluation.
+    `which` is "latest", the newest checkpoint, or "best", the best by evaluation. Of a run on `gym:ID` it takes and gives what that
+    environment itself does.
     """
     loaded = load_run(run)
     try:
         _, state = loaded.need(which)
-        return make_policy(state.policy, loaded.env)
+        policy = make_policy(state.policy, loaded.env, state.playing)
+        return GymPolicy(policy, loaded.env) if isinstance(loaded.env, GymVecEnv) else policy
     finally:
         close(loaded.env)
 
 
-def close(env) -> None:
-    """Let go of a host environment."""
-    from rl4jax.core.gym_vec_env import GymVecEnv
-
+def close(env: AnyVecEnv) -> None:
+    """Let go of a host environment. One that cannot be closed is no reason to lose what was done in it."""
     if isinstance(env, GymVecEnv):
-        env.close()
+        try:
+            env.close()
+        except Exception as error:
+            warnings.warn(f"{env} cannot be closed: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)

@@ -49,7 +49,7 @@ def make_pictures(run: Run, outcome: Outcome, progress: Progress) -> dict[str, P
         plot_runs([run.path], curve, title=title)
 
     def draw_episode() -> None:
-        policy = make_policy(outcome.state.policy, run.env)
+        policy = make_policy(outcome.state.policy, run.env, outcome.state.playing)
         record_episode(run.options.env, policy, gif, key=run.key("picture", outcome.step))
 
     made = {}

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from rl4jax.algo import ppo
+from rl4jax.algo.minibatch import check_minibatches
 from rl4jax.collect.playing import AnyVecEnv, begin
 from rl4jax.core.checkpoint import read_metadata
 from rl4jax.core.errors import CheckpointError, ConfigError, require
@@ -38,6 +39,10 @@ class Run:
     @property
     def path(self) -> Path:
         return self.directory.path
+
+    def moved_to(self, path: Path) -> "Run":
+        """The same run in another folder."""
+        return dataclasses.replace(self, directory=RunDir(path, keep=self.options.keep))
 
     @property
     def steps_per_update(self) -> int:
@@ -123,7 +128,7 @@ def build_run(settings: Settings, path: str | os.PathLike[str]) -> Run:
     cfg = ppo.Config(**{name: _setting(value, max(num_updates, 1)) for name, value in own.items()})
     if not num_updates:
         raise ConfigError(f"--total-steps {options.total_steps} is less than one rollout: num_steps * num_envs = {batch}.")
-    ppo.check_minibatches(cfg.num_steps, options.num_envs, cfg.num_minibatches, recurrent=options.core != "none")
+    check_minibatches(cfg.num_steps, options.num_envs, cfg.num_minibatches, recurrent=options.core != "none")
     run = Run(RunDir(path, keep=options.keep), options, cfg, make_env(options.env, options.num_envs))
     eqx.filter_eval_shape(run.make_model)  # a network that cannot be built should say so now
     return run

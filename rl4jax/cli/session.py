@@ -52,8 +52,11 @@ class Session(NamedTuple):
 
 
 def train_session(run: Run, progress: Progress, eval_env: AnyVecEnv | None = None) -> Outcome:
-    """Train from the newest checkpoint, or from the beginning, to the end. An environment to evaluate in is made unless given."""
-    with run.directory.lock(), contextlib.ExitStack() as stack:
+    """Train from the newest checkpoint, or from the beginning, to the end. An environment to evaluate in is made unless given.
+
+    The caller holds the lock of the folder.
+    """
+    with contextlib.ExitStack() as stack:
         stop = stack.enter_context(Interrupts())
         step, state, tally = start(run, progress)
         if step == run.last_step and tally.evaluation is not None:
@@ -71,9 +74,9 @@ def train_session(run: Run, progress: Progress, eval_env: AnyVecEnv | None = Non
         while step < run.last_step and stop.signal is None:
             state = turn(session, state, step, first=step == first)
             step += run.steps_per_update
-        if stop.signal is not None and step not in run.directory.steps():
+        if stop.signal is not None:
             log.flush()
-            save(run, step, state, tally)
+            save_unless_saved(run, step, state, tally)
         return Outcome(state, step, tally, stop.signal)
 
 
@@ -155,6 +158,11 @@ def save(run: Run, step: int, state: ppo.State, tally: Tally) -> None:
     run.directory.save(step, state, metadata=tally.metadata())
 
 
+def save_unless_saved(run: Run, step: int, state: ppo.State, tally: Tally) -> None:
+    if step not in run.directory.steps():
+        save(run, step, state, tally)
+
+
 @contextlib.contextmanager
 def saved_on_failure(run: Run, tally: Tally, good: list[tuple[int, ppo.State]]) -> Iterator[None]:
     """Whatever goes wrong, the last good state is on disk before anyone hears of it."""
@@ -164,8 +172,7 @@ def saved_on_failure(run: Run, tally: Tally, good: list[tuple[int, ppo.State]]) 
         step, state = good[-1]
         kept = f"The state of step {step} is saved in {run.path}."
         try:
-            if step not in run.directory.steps():
-                save(run, step, state, tally)
+            save_unless_saved(run, step, state, tally)
         except CheckpointError as problem:
             kept = f"The last state could not be saved either: {problem}"
         if isinstance(error, Rl4JaxError):

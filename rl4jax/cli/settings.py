@@ -88,8 +88,9 @@ def convert(value: Any, kind: Any, name: str) -> Any:
         require(value in parts, name, value, "one of " + ", ".join(parts))
         return value
     if int in (kind, *parts):
-        require(is_number and isinstance(value, int), name, value, 'an integer, or "none"' if parts else "an integer")
-        return value
+        whole = is_number and float(value).is_integer()  # 1e6 too
+        require(whole, name, value, 'an integer, or "none"' if parts else "an integer")
+        return int(value)
     require(isinstance(value, kind), name, value, {bool: "true or false", str: "a string"}[kind])
     return value
 

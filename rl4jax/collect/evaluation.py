@@ -64,6 +64,9 @@ def evaluate(
             f"evaluate: {unfinished} of {each * env.num_envs} episodes did not end within max_steps = {max_steps} steps per environment. "
             f"Give the environment a time limit, such as rl.TimeLimit(env, 1000), or raise max_steps."
         )
+    if is_concrete(result.returns) and not np.isfinite(np.asarray(result.returns)).all():
+        bad = int((~np.isfinite(np.asarray(result.returns))).sum())
+        raise EnvError(f"evaluate: {bad} of {len(result.returns)} returns are not finite. Find the reward with rl.check_env(env).")
     return result
 
 

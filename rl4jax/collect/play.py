@@ -82,9 +82,17 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
         moments.append(Moment(obs, action, None, mask, is_first, carry, next_carry, None, *what_happened(step)))
         obs, is_first, carry = step.obs, next_is_first(step), next_carry
-    stacked = jax.tree.map(lambda *x: np.stack(x), *moments)
+    stacked = jax.tree.map(lambda *x: np.stack(x), *with_equal_masks(moments))
     rollout, episode_return, episode_length = _judge_on_host(packed, playing._replace(env_state=None), stacked)
     return Playing(env_state, obs, is_first, carry, episode_return, episode_length, playing.faults), rollout
+
+
+def with_equal_masks(moments: list[Moment]) -> list[Moment]:
+    """A host environment may give its first mask in the middle of a rollout: before it, all was allowed."""
+    first = next((moment.mask for moment in moments if moment.mask is not None), None)
+    if first is None:
+        return moments
+    return [moment._replace(mask=np.ones_like(first)) if moment.mask is None else moment for moment in moments]
 
 
 def choose(

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import EnvError
-from rl4jax.core.gym_vec_env import GymVecEnv
+from rl4jax.core.gym_vec_env import GymState, GymVecEnv
 from rl4jax.core.number import is_concrete
 from rl4jax.core.vec_env import VecEnv
 from rl4jax.nn.model import Model, initial_carry
@@ -28,9 +28,7 @@ class Playing(NamedTuple):
     carry: PyTree
     episode_return: Float[Array, " B"]  # so far
     episode_length: Int32[Array, " B"]
-    faults: Int32[
-        Array, "3"
-    ]  # how often an in-graph environment broke its contract, see FAULTS: a compiled program cannot raise, it counts
+    faults: Int32[Array, "3"]  # of in-graph environments, see FAULTS: a compiled program cannot raise, it counts
 
 
 def begin(model: Model, env: AnyVecEnv, *, key: PRNGKeyArray) -> Playing:
@@ -40,6 +38,18 @@ def begin(model: Model, env: AnyVecEnv, *, key: PRNGKeyArray) -> Playing:
     carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), initial_carry(model))
     faults = jnp.zeros(len(FAULTS), jnp.int32)
     return Playing(env_state, obs, jnp.ones(num_envs, bool), carry, jnp.zeros(num_envs), jnp.zeros(num_envs, jnp.int32), faults)
+
+
+def check_goes_on(playing: Playing, env: AnyVecEnv) -> None:
+    """Raise unless these are the environments that were played in, as far as their number and kind tell."""
+    host, was_host = isinstance(env, GymVecEnv), isinstance(playing.env_state, GymState)
+    num_envs = playing.is_first.shape[0]
+    if host != was_host or env.num_envs != num_envs:
+        kinds = {True: "on the host", False: "in-graph"}
+        raise EnvError(
+            f"collect: the state plays in {num_envs} environments {kinds[was_host]}, but env has {env.num_envs} {kinds[host]}. Use the "
+            f"same, or begin anew: state._replace(playing=rl.collect.begin(state.model, env, key=key))."
+        )
 
 
 def check_faults(faults: Int32[Array, "3"], env: AnyVecEnv) -> None:

@@ -8,6 +8,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 from gymnasium.spaces import flatdim
 from jaxtyping import PyTree
 
@@ -22,7 +23,7 @@ def check_contract(env: AbstractEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
     name = type(env).__name__
     _check_leaves(env, name)
     observation_space, action_space = _space(env, name, "observation_space"), _space(env, name, "action_space")
-    if np.any(getattr(action_space, "start", 0)):
+    if not _counts_from_zero(action_space):
         raise EnvError(f"{name}.action_space is {action_space}; in-graph environments count their actions from 0. Leave start away.")
 
     key = jax.eval_shape(lambda: jax.random.key(0))
@@ -47,6 +48,11 @@ def check_contract(env: AbstractEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
         wanted = jax.ShapeDtypeStruct((flatdim(action_space),), bool)
         _same(mask, wanted, f"{name}.action_mask returned", "a mask of its action_space must be")
     return observation_space, action_space
+
+
+def _counts_from_zero(space: Any) -> bool:
+    parts = space.values() if isinstance(space, spaces.Dict) else space if isinstance(space, spaces.Tuple) else ()
+    return not np.any(getattr(space, "start", 0)) and all(map(_counts_from_zero, parts))
 
 
 def check_is_env(env: object) -> None:

@@ -123,7 +123,7 @@ def autoreset_mode(envs: VectorEnv) -> AutoresetMode:
 
 
 def end_workers(envs: VectorEnv) -> list[int | None]:
-    """End all worker processes of which one has died, and say how they ended. Gymnasium's own close would wait for the dead one."""
+    """End all worker processes, if there are any, and say how they ended. Gymnasium's own close would wait for a dead one."""
     base = envs.unwrapped
     if not isinstance(base, AsyncVectorEnv):
         return []

@@ -23,9 +23,10 @@ class MaskReader:
         self._method = _mask_method(envs)
         self._envs, self._action_space = envs, action_space
         self._shape = (envs.num_envs, flatdim(action_space))
+        self._given = False  # so far
 
     def read(self, obs: PyTree, info: dict[str, Any]) -> Bool[np.ndarray, "B A"] | None:
-        """The masks that go with a batch of observations; where one is missing, all is allowed. None if nobody gave any."""
+        """The masks that go with a batch of observations; where one is missing, all is allowed. None if nobody ever gave any."""
         if self.in_obs:
             mask = obs["action_mask"]
         elif "action_mask" in info:
@@ -33,7 +34,8 @@ class MaskReader:
         elif self._method is not None:
             mask = np.stack(self._method())
         else:
-            return None
+            return np.ones(self._shape, bool) if self._given else None
+        self._given = True
         if mask.shape != self._shape:
             raise EnvError(f"{self._envs}: action_mask has shape {mask.shape}; it must be {self._shape}, flat over {self._action_space}.")
         return mask.astype(bool)

@@ -65,8 +65,8 @@ class GymVecEnv:
         self._action_space = shown_action_space(self.envs.single_action_space)
         self._read_obs = obs_reader(self._obs_space)
         self._write_action = action_writer(self.envs.single_action_space, self._action_space, self.num_envs)
-        self._masks = MaskReader(self.envs, self._action_space)
-        self._shown_obs_space = self._masks.drop(shown_obs_space(self._obs_space))
+        self.masks = MaskReader(self.envs, self._action_space)
+        self._shown_obs_space = self.masks.drop(shown_obs_space(self._obs_space))
         self._all, self._none = np.ones(self.num_envs, bool), np.zeros(self.num_envs, bool)
         self._all.flags.writeable = self._none.flags.writeable = False  # handed out again and again
         self._token = -1
@@ -87,12 +87,14 @@ class GymVecEnv:
         if not is_concrete(key):
             raise EnvError(_CANNOT_BE_TRACED.format("reset"))
         check_key(key, "GymVecEnv.reset")
+        if self.envs.closed:
+            raise EnvError(f"GymVecEnv.reset: {self} is closed. Make a new one.")
         seed = None if self._seeded_when_made else int(jax.random.randint(key, (), 0, _LARGEST - self.num_envs))
         obs, info = self._host_call(self.envs.reset, seed=seed)
         self._step = 0
         obs = self._shown(obs)
         self._check_finite(obs)
-        return self._state(self._masks.read(obs, info), self._none), self._masks.drop(obs)
+        return self._state(self.masks.read(obs, info), self._none), self.masks.drop(obs)
 
     def step(self, state: GymState, action: PyTree, key: PRNGKeyArray | None = None) -> tuple[GymState, VecStep]:
         """Move all environments on by one action each. The key is not used: host environments draw from their own seeds."""
@@ -118,13 +120,13 @@ class GymVecEnv:
         ended = terminated | truncated
         some_ended = np.count_nonzero(ended) > 0  # many times faster than any()
         obs = final_obs = self._shown(obs)
-        mask = self._masks.read(obs, info)
+        mask = self.masks.read(obs, info)
         if some_ended and self._mode is AutoresetMode.SAME_STEP:
             final_obs = self._final_obs(obs, info, ended)
         if some_ended and self._mode is AutoresetMode.DISABLED:
             fresh, info = self._host_call(self.envs.reset, options={"reset_mask": ended.copy()})
             fresh = self._shown(fresh)
-            mask = self._masks.merge(mask, self._masks.read(fresh, info), where=ended)
+            mask = self.masks.merge(mask, self.masks.read(fresh, info), where=ended)
             obs = _with_rows(obs, ended, jax.tree.map(lambda x: x[ended], fresh))
         self._check_finite(final_obs, reward)
         if obs is not final_obs:
@@ -132,7 +134,7 @@ class GymVecEnv:
 
         valid = self._all if state.dead is self._none else ~np.asarray(state.dead)
         state = self._state(mask, ended if some_ended and self._mode is AutoresetMode.NEXT_STEP else self._none)
-        drop = self._masks.drop
+        drop = self.masks.drop
         return state, VecStep(drop(obs), reward, terminated, truncated, drop(final_obs), valid)
 
     def action_mask(self, state: GymState) -> Bool[Any, "B A"] | None:
@@ -165,10 +167,13 @@ class GymVecEnv:
         except (EOFError, ConnectionError) as error:
             codes = end_workers(self.envs)
             raise EnvError(f"{self}: a worker process died in step {self._step}; exit codes {codes}. Make a new one.") from error
+        except Exception:
+            end_workers(self.envs)  # Gymnasium ends the one that raised and cannot start it again
+            raise
 
     def _state(self, mask: Bool[np.ndarray, "B A"] | None, dead: Bool[np.ndarray, " B"]) -> GymState:
         if mask is not None:
-            self._masks.check(mask, ~dead, self._step)
+            self.masks.check(mask, ~dead, self._step)
         return GymState(np.int32(self._token), dead, mask)
 
     # Reading what it returned

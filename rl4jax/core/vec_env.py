@@ -136,8 +136,12 @@ class VecEnv(eqx.Module):
 def check_vec_env(env: Any, name: str) -> None:
     """Raise unless env is a vector environment, or at least has its spaces: one environment alone is a common mistake."""
     if not hasattr(env, "single_observation_space"):
-        fix = "rl.GymVecEnv(lambda: env, num_envs=1)" if isinstance(env, gymnasium.Env) else "rl.VecEnv(env, num_envs=4)"
-        raise EnvError(f"{name}: env is a {type(env).__name__}; it must be a vector environment. Wrap it: {fix}.")
+        fix = "rl.VecEnv(env, num_envs=4)"
+        if isinstance(env, gymnasium.Env):
+            fix = "rl.GymVecEnv(lambda: env, num_envs=1)"
+        elif isinstance(env, str):
+            fix = f"rl.VecEnv(rl.make({env!r}), num_envs=4) or rl.GymVecEnv({env!r}, num_envs=4)"
+        raise EnvError(f"{name}: env is a {type(env).__name__}; it must be a vector environment. Use {fix}.")
 
 
 def _where(mask: Bool[Array, " B"], yes: PyTree, no: PyTree) -> PyTree:

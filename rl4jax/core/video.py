@@ -52,6 +52,7 @@ def record(
     """
     require(max_steps > 0, "record: max_steps", max_steps, "a positive integer")
     inner = env.env if isinstance(env, VecEnv) else env
+    act = getattr(act, "shown", act)  # of one that `load_policy` gave for Gymnasium's own spaces
     shell = to_gymnasium(inner, render_mode="rgb_array") if isinstance(inner, AbstractEnv) else inner
     if not isinstance(shell, gymnasium.Env):
         hint = " Make one environment of the same kind: gymnasium.make(id, render_mode='rgb_array')." if isinstance(env, GymVecEnv) else ""

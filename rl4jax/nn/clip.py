@@ -2,10 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, PyTree
 
-from rl4jax.core.number import Number
+from rl4jax.core.errors import require
+from rl4jax.core.number import Number, is_concrete
 
 
 def clip_grad_norm(grads: PyTree, max_norm: Number) -> tuple[PyTree, Float[Array, ""]]:
@@ -13,6 +15,8 @@ def clip_grad_norm(grads: PyTree, max_norm: Number) -> tuple[PyTree, Float[Array
 
     One norm over all parameters keeps the direction of the step; clipping each parameter alone does not.
     """
+    if is_concrete(max_norm):
+        require(bool(np.all(np.asarray(max_norm) >= 0)), "clip_grad_norm: max_norm", max_norm, "positive, or 0 for no clipping")
     norm = optax.tree.norm(grads)
     scale = jnp.where(jnp.asarray(max_norm) > 0, jnp.minimum(1.0, max_norm / (norm + 1e-6)), 1.0)
     return jax.tree.map(lambda g: g * scale.astype(g.dtype), grads), norm

@@ -19,9 +19,9 @@ def check_model(model: Model, observation_space: gymnasium.Space, action_space: 
     """Raise a clear error unless the model maps one observation to a distribution over the actions and one value."""
     name = type(model).__name__
     if isinstance(model, type) or not callable(model):
-        raise TypeError(
-            f"model is {model!r}; it must be an eqx.Module that is called with one observation. Use rl.nn.ActorCritic(env, key=key)."
-        )
+        what = f"the class {model.__name__}" if isinstance(model, type) else f"a {name}"
+        fix = "Give state.policy." if hasattr(model, "policy") else "Use rl.nn.ActorCritic(env, key=key)."
+        raise TypeError(f"model is {what}; it must be an eqx.Module that is called with one observation. {fix}")
     carry = jax.eval_shape(lambda: initial_carry(model))
     form = "(distribution, value)" if carry is None else "(distribution, value, carry)"
     answer = jax.eval_shape(model, struct_of(observation_space), *(() if carry is None else (carry,)))

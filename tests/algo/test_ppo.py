@@ -12,6 +12,7 @@ import pytest
 
 import rl4jax as rl
 from rl4jax import ppo
+from rl4jax.algo.minibatch import pick
 from tests.algo.small import Mixed, started
 
 SMALL = ppo.Config(num_steps=16, num_minibatches=2, update_epochs=2)
@@ -251,23 +252,11 @@ def test_dead_slots_do_not_reach_the_loss(played):
 
 def test_a_minibatch_of_nothing_but_dead_slots_teaches_nothing(played):
     state, rollout = played
-    batch = ppo.pick(ppo.prepare(state, rollout, SMALL)[0], None, jnp.arange(8))[0]
+    batch = pick(ppo.prepare(state, rollout, SMALL)[0], None, jnp.arange(8))[0]
     nothing = batch._replace(valid=jnp.zeros(8, bool))
     grads, metrics = eqx.filter_grad(ppo.loss, has_aux=True)(state.model, nothing, SMALL)
     assert all(float(x) == 0 for x in metrics.values())
     assert all((g == 0).all() for g in jax.tree.leaves(grads))
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 512, 2**16 + 1])
-def test_a_random_order_is_a_permutation(n, getkey):
-    assert sorted(ppo.random_order(n, getkey()).tolist()) == list(range(n))
-
-
-def test_every_order_is_equally_likely(getkey):
-    orders = jax.vmap(lambda key: ppo.random_order(4, key))(jax.random.split(getkey(), 24_000))
-    _, counts = np.unique(np.asarray(orders), axis=0, return_counts=True)
-    assert len(counts) == 24
-    assert abs(counts - 1000).max() < 5 * np.sqrt(1000)
 
 
 class Wrong(eqx.Module):
@@ -360,3 +349,39 @@ def test_a_checkpoint_fits_a_model_whose_fields_changed_places(env, tmp_path):
     loaded = rl.load(tmp_path / "state.safetensors", state_of(After, 1))
     obs = jnp.ones(4)
     np.testing.assert_array_equal(loaded.model(obs)[0].logits, state.model(obs)[0].logits)
+
+
+@pytest.mark.usefixtures("one_state_twice")
+@pytest.mark.parametrize("setting", ["normalize_obs", "normalize_reward"])
+def test_settings_that_the_state_was_not_begun_with_are_refused(played, setting):
+    with pytest.raises(rl.ConfigError, match=f"cfg.{setting} = True must be False, as it was for ppo.init"):
+        ppo.update(*played, dataclasses.replace(SMALL, **{setting: True}))
+
+
+@pytest.mark.usefixtures("one_state_twice")
+def test_an_optimizer_that_the_state_was_not_begun_with_is_refused(played, env):
+    with pytest.raises(rl.ConfigError, match=r"opt is not the optimizer that ppo\.init was called with"):
+        ppo.update(*played, SMALL, optax.sgd(0.1))
+    state = ppo.init(rl.nn.ActorCritic(env, key=jax.random.key(0), hidden=(8,)), env, SMALL, key=jax.random.key(1), opt=optax.sgd(0.1))
+    state, rollout = ppo.collect(state, env, SMALL)
+    with pytest.raises(rl.ConfigError, match="opt is not given, but one was"):
+        ppo.update(state, rollout, SMALL)
+
+
+@pytest.mark.usefixtures("one_state_twice")
+def test_a_state_goes_on_in_its_own_environments_only(played):
+    state, _ = played
+    with pytest.raises(rl.EnvError, match="plays in 4 environments in-graph, but env has 3 in-graph"):
+        ppo.collect(state, rl.VecEnv(rl.envs.CartPole(), num_envs=3), SMALL)
+    with pytest.raises(rl.EnvError, match="but env has 4 on the host"):
+        ppo.collect(state, rl.GymVecEnv("CartPole-v1", num_envs=4), SMALL)
+
+
+def test_what_is_no_vector_environment_is_told_how_to_become_one(played):
+    model = played[0].model
+    for given, said in (
+        ("CartPole", r"rl.VecEnv\(rl.make\('CartPole'\), num_envs=4\)"),
+        (rl.envs.CartPole(), r"rl.VecEnv\(env, num_envs=4\)"),
+    ):
+        with pytest.raises(rl.EnvError, match=said):
+            ppo.init(model, given, SMALL, key=jax.random.key(0))

@@ -84,7 +84,7 @@ def order_of_samples(cfg, *, recurrent, num_envs=4):
     """Indices by epoch and minibatch, of steps or of whole environments, as lists."""
     size = num_envs if recurrent else cfg.num_steps * num_envs
     _, shuffle_key = jax.random.split(jax.random.key(SEED))
-    orders = [ppo.random_order(size, key) for key in jax.random.split(shuffle_key, cfg.update_epochs)]
+    orders = [random_order(size, key) for key in jax.random.split(shuffle_key, cfg.update_epochs)]
     return [order.reshape(cfg.num_minibatches, -1).tolist() for order in orders]
 
 

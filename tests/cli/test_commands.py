@@ -1,15 +1,17 @@
 """Each command from end to end, in a process of its own where that matters."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from rl4jax.cli import report
+from rl4jax.cli.commands import train
 from rl4jax.cli.main import main
 from rl4jax.core.run_dir import RunDir
-from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax
+from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax, start
 
 KEYS = {"eval_return_mean", "eval_return_std", "steps", "train_seconds", "compile_seconds", "steps_per_second"}
 
@@ -168,3 +170,89 @@ def test_memory_and_continuous_actions_train(tmp_path, capsys):
     flags = ["--core", "gru", "--shared", "--squash", "--log-std", "model", "--normalize-reward", "--target-kl", "0.1"]
     assert main(["train", "ppo", "Pendulum", *TINY, *flags, "--total-steps", "32", "--out", str(tmp_path / "run"), "--quiet"]) == 0
     assert main(["record", str(tmp_path / "run"), "--max-steps", "3"]) == 0
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path, capsys):
+    run = tmp_path / "run"
+    flags = ("ProbeConstant", *TINY, "--checkpoint-every", "1", "--quiet")
+    assert main(["train", "ppo", *flags, "--total-steps", "32", "--out", str(run)]) == 0
+    assert main(["resume", str(run), "--total-steps", "64", "--quiet"]) == 0
+    assert main(["train", "ppo", *flags, "--total-steps", "64", "--out", str(tmp_path / "at once")]) == 0
+    assert_same_bits(run, tmp_path / "at once")
+    assert json.loads((run / "result.json").read_text())["steps"] == 64
+    assert json.loads((run / "config.json").read_text())["total_steps"] == 64
+    capsys.readouterr()
+    assert main(["resume", str(run), "--total-steps", "48"]) == 2
+    assert "--total-steps = 48 must be at least 64" in capsys.readouterr().err
+
+
+def test_two_that_start_in_one_folder_do_not_mix(tmp_path):
+    flags = ("train", "ppo", "ProbeConstant", *TINY, "--total-steps", 32, "--quiet", "--out", tmp_path / "run")
+    first, second = start(*flags, "--seed", 1), start(*flags, "--seed", 2)
+    said = [process.communicate(timeout=120)[1] for process in (first, second)]
+    codes = [first.returncode, second.returncode]
+    assert sorted(codes) == [0, 2], said
+    assert any(words in said[codes.index(2)] for words in ("is in use by process", "already holds a run")), said
+    winner = json.loads((tmp_path / "run" / "result.json").read_text())["seed"]
+    assert winner == 1 + codes.index(0) == json.loads((tmp_path / "run" / "config.json").read_text())["seed"]
+
+
+def test_runs_of_one_second_get_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train, "default_folder", lambda env: pathlib.Path("runs") / env)
+    for _ in range(2):
+        assert main(["train", "ppo", "ProbeConstant", *TINY, "--total-steps", "32", "--quiet"]) == 0
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["ProbeConstant", "ProbeConstant-2"]
+
+
+OWN_ENV = """
+import ctypes
+import jax.numpy as jnp
+import rl4jax as rl
+from gymnasium import spaces
+
+ctypes.CDLL(None).puts(b"hello from C")
+
+
+class Coin(rl.AbstractEnv):
+    @property
+    def observation_space(self):
+        return spaces.Box(0, 1, (1,), jnp.float32)
+
+    @property
+    def action_space(self):
+        return spaces.Discrete(2)
+
+    def reset(self, key):
+        return jnp.int32(0), jnp.zeros(1)
+
+    def step(self, state, action, key):
+        ended = jnp.array(True)
+        return state, rl.Step(jnp.zeros(1), action.astype(jnp.float32), ended, ~ended)
+"""
+
+
+def test_ones_own_environment_trains_and_c_libraries_do_not_spoil_the_json(tmp_path):
+    (tmp_path / "my_game.py").write_text(OWN_ENV)
+    flags = (*TINY, "--total-steps", 32, "--json")
+    code, out, err = rl4jax("train", "ppo", "my_game:Coin", *flags, "--out", "run", cwd=tmp_path)
+    assert code == 0, err
+    assert json.loads(out)["env"] == "my_game:Coin"
+    assert "hello from C" in err
+    assert rl4jax("eval", "run", "--episodes", 4, cwd=tmp_path)[0] == 0
+    for name, said in (
+        ("my_game:Coim", "has no attribute 'Coim'"),
+        ("nowhere:Coin", "No module named"),
+        ("json:JSONEncoder", "no rl4jax AbstractEnv"),
+    ):
+        code, _, err = rl4jax("train", "ppo", name, cwd=tmp_path)
+        assert code == 2
+        assert said in err
+
+
+def test_each_episode_that_can_be_asked_for_has_its_own_file(trained, capsys):
+    run, _ = trained
+    kept = (run / "episode.gif").read_bytes()
+    assert main(["record", str(run), "--seed", "5", "--sample", "--which", "best", "--max-steps", "3"]) == 0
+    assert (run / "episode-best-sampled-seed5.gif").exists()
+    assert (run / "episode.gif").read_bytes() == kept

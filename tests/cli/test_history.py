@@ -73,3 +73,14 @@ def test_a_tally_survives_its_checkpoint_and_counts_compiling_apart():
     assert (again.episodes, again.return_sum, again.seconds) == (2, 5.0, (15, 7))
     assert again.take_line() == {"train/skipped": 0, "rollout/avg_return": 2.5, "rollout/avg_length": 0.0}
     assert again.take_line() == {"train/skipped": 0}
+
+
+def test_values_that_are_no_numbers_are_no_points(tmp_path):
+    lines = [
+        '{"type":"scalar","key":"a","value":null,"step":1}',
+        '{"type":"scalar","key":"a","value":2,"step":2}',
+        '{"type":"scalar","step":3}',
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    assert find_curve(tmp_path, "a").values.tolist() == [2.0]
+    open_history(tmp_path, 3, tensorboard=True).close()

@@ -1,5 +1,6 @@
 """A trained agent in one line."""
 
+import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from rl4jax.algo import ppo
 from rl4jax.cli import load_policy, load_run
 from rl4jax.cli.main import main
-from rl4jax.core.errors import CheckpointError, ConfigError
+from rl4jax.core.errors import CheckpointError, ConfigError, EnvError
 from rl4jax.core.video import Act
 from tests.cli.terminal import TINY
 
@@ -59,3 +60,48 @@ def test_what_is_not_there_is_said(run, tmp_path):
     (tmp_path / "config.json").write_text((run / "config.json").read_text())
     with pytest.raises(CheckpointError, match="no latest checkpoint yet"):
         load_policy(tmp_path)
+
+
+class Shifted(gymnasium.Env):
+    """Counts its actions from 3 and its observations from 5, and allows one action, the one that it shows."""
+
+    observation_space = gymnasium.spaces.Dict(
+        place=gymnasium.spaces.Discrete(4, start=5), action_mask=gymnasium.spaces.MultiBinary(4), goal=gymnasium.spaces.Discrete(4, start=3)
+    )
+    action_space = gymnasium.spaces.Discrete(4, start=3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.wanted = int(self.np_random.integers(4))
+        mask = np.zeros(4, np.int8)
+        mask[self.wanted] = 1
+        return {"place": np.int64(5 + self.wanted), "action_mask": mask, "goal": np.int64(3 + self.wanted)}, {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        obs, info = self.reset()
+        return obs, float(action == 3 + self.wanted), True, False, info
+
+
+gymnasium.register("rl4jax-tests/Shifted-v0", Shifted)
+
+
+def test_of_a_gymnasium_run_it_speaks_the_language_of_that_environment(tmp_path):
+    path = tmp_path / "run"
+    assert main(["train", "ppo", "gym:rl4jax-tests/Shifted-v0", *TINY, "--total-steps", "32", "--out", str(path), "--quiet"]) == 0
+    act, env = load_policy(path), Shifted()
+    obs, _ = env.reset(seed=1)
+    for _ in range(10):
+        action, _ = act(obs)
+        assert action == 3 + env.wanted
+        obs, *_ = env.step(action)
+
+
+def test_a_policy_that_learned_with_masks_asks_for_them(tmp_path):
+    path = tmp_path / "run"
+    assert main(["train", "ppo", "GridWorld", *TINY, "--total-steps", "32", "--out", str(path), "--quiet"]) == 0
+    act = load_policy(path)
+    obs = load_run(path).env.reset(jax.random.key(0))[1][0]
+    with pytest.raises(EnvError, match="mask = None, but its environment has masks"):
+        act(obs)
+    assert act(obs, mask=np.array([False, True, False, False]))[0] == 1

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -13,7 +13,7 @@ from .train import start_jax, stdout_for_result
 
 @dataclasses.dataclass(frozen=True)
 class EvalFlags:
-    run: tyro.conf.Positional[str]
+    run: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
     """The folder of the run."""
     which: Literal["latest", "best"] = "latest"
     """The newest checkpoint, or the best by evaluation."""

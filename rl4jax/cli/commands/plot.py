@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -16,7 +17,7 @@ from ..plot import plot_runs
 
 @dataclasses.dataclass(frozen=True)
 class PlotFlags:
-    runs: tyro.conf.Positional[tuple[str, ...]]
+    runs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN...")]
     """The folders of the runs."""
     out: str | None = None
     """The PNG; none: curve.png in the folder of a single run, curves.png here for several; of another metric its name.png."""

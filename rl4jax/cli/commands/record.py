@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -13,10 +13,10 @@ from .train import start_jax
 
 @dataclasses.dataclass(frozen=True)
 class RecordFlags:
-    run: tyro.conf.Positional[str]
+    run: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
     """The folder of the run."""
     out: str | None = None
-    """The GIF; none: episode.gif in that folder."""
+    """The GIF; none: episode.gif in that folder, or with another --which, --seed or --sample a name that says so."""
     which: Literal["latest", "best"] = "latest"
     """The newest checkpoint, or the best by evaluation."""
     seed: int = 0
@@ -36,8 +36,14 @@ def command(argv: Sequence[str]) -> int:
     from ..recording import record_episode
     from ..run import stored_settings
 
-    out = Path(flags.out) if flags.out else Path(flags.run) / "episode.gif"
+    out = Path(flags.out) if flags.out else Path(flags.run) / default_name(flags)
     act, env = load_policy(flags.run, flags.which), stored_settings(flags.run)["env"]
     count = record_episode(env, act, out, key=jax.random.key(flags.seed), max_steps=flags.max_steps, sample=flags.sample)
     print(f"{out} ({count} frames)")
     return 0
+
+
+def default_name(flags: RecordFlags) -> str:
+    """Each episode that can be asked for has its own."""
+    kinds = {"best": flags.which == "best", "sampled": flags.sample, f"seed{flags.seed}": flags.seed != 0}
+    return "-".join(["episode", *(kind for kind, asked in kinds.items() if asked)]) + ".gif"

@@ -6,15 +6,18 @@ from typing import Annotated, Literal
 
 import tyro
 
+from rl4jax.core.errors import require
+
 from ..flags import parse
 from ..main import say
-from .train import run_session, start_jax, stdout_for_result, versions
+from .train import run_session, start_jax, stdout_for_result, store_settings, versions
 
 
 @dataclasses.dataclass(frozen=True)
 class ResumeFlags:
-    run: tyro.conf.Positional[str]
+    run: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
     """The folder of the run."""
+    total_steps: Annotated[int | None, tyro.conf.arg(help="Train for longer than the run was started for; a finished run goes on.")] = None
     on_nonfinite: Annotated[Literal["stop", "skip"] | None, tyro.conf.arg(help="Another choice than the run was started with.")] = None
     json: bool = False
     """Print one line of JSON with the result to stdout, everything else to stderr."""
@@ -23,16 +26,27 @@ class ResumeFlags:
 
 
 def command(argv: Sequence[str]) -> int:
-    flags = parse(ResumeFlags, argv, command="resume", description="Go on with a run from its newest checkpoint.")
+    flags = parse(ResumeFlags, argv, command="resume", description="Go on with a run from its newest checkpoint, or make it longer.")
     start_jax()
-    from ..run import load_run
+    from ..run import build_run, stored_settings
 
     with stdout_for_result(flags.json) as stdout:
-        run = load_run(flags.run)
-        if flags.on_nonfinite:
-            run = dataclasses.replace(run, options=dataclasses.replace(run.options, on_nonfinite=flags.on_nonfinite))
-        compare_versions(run)
-        return run_session(run, as_json=flags.json, quiet=flags.quiet, stdout=stdout)
+        stored = stored_settings(flags.run)
+        asked = {"total_steps": flags.total_steps, "on_nonfinite": flags.on_nonfinite}
+        settings = stored | {name: value for name, value in asked.items() if value is not None}
+        run = build_run(settings, flags.run)
+        with run.directory.lock():
+            compare_versions(run)
+            check_is_longer(run)
+            if settings != stored:
+                store_settings(run, settings)
+            return run_session(run, as_json=flags.json, quiet=flags.quiet, stdout=stdout)
+
+
+def check_is_longer(run) -> None:
+    """Raise if the run has gone further than it should go."""
+    done = max(run.directory.steps(), default=0)
+    require(run.last_step >= done, "--total-steps", run.options.total_steps, f"at least {done}: so far has {run.path} been trained")
 
 
 def compare_versions(run) -> None:

@@ -36,12 +36,20 @@ def command(argv: Sequence[str]) -> int:
         what = f"there is no algorithm {argv[0]!r}" if argv else "no algorithm is given"
         raise ConfigError(f"rl4jax train: {what}. {did_you_mean(argv[0] if argv else '', ALGORITHMS)} Type: rl4jax train ppo CartPole")
     start_jax()
+    from ..run import build_run
+
     flags, settings = read_settings(argv[1:])
+    if settings["tensorboard"] and importlib.util.find_spec("tensorboardX") is None:
+        raise missing_extra("--tensorboard", extra="tensorboard")
     with stdout_for_result(flags.json) as stdout:
-        run = new_run(settings, flags.out)
-        if flags.preset and flags.env in PPO and not flags.quiet:
-            say(f"Settings that are known to learn {flags.env}, and your flags; --no-preset for the defaults.")
-        return run_session(run, as_json=flags.json, quiet=flags.quiet, stdout=stdout)
+        run = build_run(settings, flags.out or default_folder(flags.env))  # before anything is written: it may fail
+        if not flags.out:
+            run = in_free_folder(run)
+        with run.directory.lock():
+            begin_folder(run, settings)
+            if flags.preset and flags.env in PPO and not flags.quiet:
+                say(f"Settings that are known to learn {flags.env}, and your flags; --no-preset for the defaults.")
+            return run_session(run, as_json=flags.json, quiet=flags.quiet, stdout=stdout)
 
 
 def start_jax() -> None:
@@ -67,37 +75,44 @@ def read_settings(argv: Sequence[str]) -> tuple[Any, Settings]:
     return flags, {name: getattr(flags, name) for name in known()}
 
 
-def new_run(settings: Settings, out: str) -> "Run":
-    """Build the run, so that nothing is written if that fails, and then write down what it is."""
-    from ..run import ALGORITHM, all_settings, build_run
-
-    path = Path(out) if out else free_folder(settings["env"])
-    if any((path / name).exists() for name in ("config.json", "log.jsonl", "checkpoints")):
-        raise CheckpointError(f"{path} already holds a run. Go on with it: rl4jax resume {path}. Or choose another --out.")
-    if settings["tensorboard"] and importlib.util.find_spec("tensorboardX") is None:
-        raise missing_extra("--tensorboard", extra="tensorboard")
-    run = build_run(settings, path)
-    settings = all_settings(run, settings)
-    with run.directory.lock():
-        run.directory.write_json("versions.json", versions())
-        run.directory.write_json("config.json", {"algorithm": ALGORITHM, **settings})
-        (path / "config.toml").write_text(f"# rl4jax train {ALGORITHM} --config {path}/config.toml\n{to_toml(settings)}", encoding="utf-8")
-    return run
-
-
-def free_folder(env: str) -> Path:
+def default_folder(env: str) -> Path:
     name = re.sub(r"[^\w.-]+", "-", env).strip("-")
-    path = Path("runs") / f"ppo-{name}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    numbered = (path.with_name(f"{path.name}-{i}") for i in range(2, 1000))
-    return path if not path.exists() else next(other for other in numbered if not other.exists())
+    return Path("runs") / f"ppo-{name}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+
+
+def in_free_folder(run: "Run") -> "Run":
+    """The run in its folder, or that with a number: several may start in one second."""
+    for path in (run.path, *(run.path.with_name(f"{run.path.name}-{i}") for i in range(2, 1000))):
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(parents=True)
+            return run.moved_to(path)
+    raise CheckpointError(f"{run.path} and a thousand others exist. Choose a folder with --out.")
+
+
+def begin_folder(run: "Run", settings: Settings) -> None:
+    """Write down what the run is, into a folder that holds none yet."""
+    if any((run.path / name).exists() for name in ("config.json", "log.jsonl", "checkpoints")):
+        raise CheckpointError(f"{run.path} already holds a run. Go on with it: rl4jax resume {run.path}. Or choose another --out.")
+    run.directory.write_json("versions.json", versions())
+    store_settings(run, settings)
+
+
+def store_settings(run: "Run", settings: Settings) -> None:
+    """The whole configuration, twice: config.json, which `resume` reads, and config.toml, for `--config`."""
+    from ..run import ALGORITHM, all_settings
+
+    settings = all_settings(run, settings)
+    text = f"# rl4jax train {ALGORITHM} --config {run.path}/config.toml\n{to_toml(settings)}"
+    (run.path / "config.toml").write_text(text, encoding="utf-8")
+    run.directory.write_json("config.json", {"algorithm": ALGORITHM, **settings})
 
 
 def versions() -> dict[str, str]:
     return {"python": sys.version.split()[0], **{name: metadata.version(name) for name in PACKAGES}}
 
 
-def run_session(run: "Run", *, as_json: bool, quiet: bool, stdout: Any = None) -> int:
-    """Train to the end and show the result, or say how to go on."""
+def run_session(run: "Run", *, as_json: bool, quiet: bool, stdout: Any) -> int:
+    """Train to the end and show the result, or say how to go on. The caller holds the lock of the folder."""
     from ..policy import close
     from ..progress import Progress
     from ..report import make_pictures, picture_paths, print_result, result_of
@@ -120,14 +135,23 @@ def run_session(run: "Run", *, as_json: bool, quiet: bool, stdout: Any = None) -
                 pictures = make_pictures(run, outcome, progress)
         finally:
             close(run.env)
-    with contextlib.redirect_stdout(stdout or sys.stdout):
+    with contextlib.redirect_stdout(stdout):
         print_result(run, result, pictures, outcome.tally.evaluation or {}, as_json=as_json)
     return 0
 
 
 @contextlib.contextmanager
 def stdout_for_result(reserved: bool) -> Iterator[Any]:
-    """With `--json`, whatever others print goes to stderr; yields the true stdout."""
-    stdout = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr) if reserved else contextlib.nullcontext():
+    """With `--json`, whatever others print, C libraries included, goes to stderr; yields the true stdout."""
+    if not reserved:
+        yield sys.stdout
+        return
+    sys.stdout.flush()
+    with contextlib.ExitStack() as stack:
+        number = os.dup(1)
+        stack.callback(os.close, number)
+        stack.callback(os.dup2, number, 1)
+        stdout = stack.enter_context(open(number, "w", encoding="utf-8", closefd=False)) if sys.stdout is sys.__stdout__ else sys.stdout
+        os.dup2(2, 1)
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         yield stdout

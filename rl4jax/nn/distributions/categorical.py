@@ -1,11 +1,12 @@
 """One choice among A."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
 
-from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_vector, same_kind
+from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_vector, in_single, same_kind
 
 FORBIDDEN = -1e38  # the logit of a forbidden choice: far below any that a network gives
 LOWEST = -1e9  # no log-probability is smaller than about this, so that sums, squares and gradients stay finite
@@ -22,7 +23,7 @@ class Categorical(AbstractDistribution):
     0.5 0.0
     """
 
-    logits: Float[Array, " A"]
+    logits: Float[Array, " A"] = eqx.field(converter=in_single)
 
     def __check_init__(self):
         check_vector("Categorical.logits", self.logits)

@@ -106,3 +106,8 @@ def refuse_mask(owner: AbstractDistribution, mask: Any) -> None:
             f"{type(owner).__name__}.masked: mask has shape {jnp.shape(mask)}; continuous actions cannot be masked. "
             "Use masked(None), or a Composite, which passes masks to its discrete parts only."
         )
+
+
+def in_single(logits: Any) -> Any:
+    """Half-precision logits as float32: sums of probabilities need it, and so does the logit of what is forbidden."""
+    return logits.astype(jnp.float32) if getattr(logits, "dtype", None) in (jnp.float16, jnp.bfloat16) else logits

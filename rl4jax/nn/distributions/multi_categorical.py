@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
 from rl4jax.core.errors import ShapeError, is_count, require
 
 from .categorical import choose, forbid, log_softmax, total_entropy, total_kl
-from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_vector, same_kind
+from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_vector, in_single, same_kind
 
 
 class MultiCategorical(AbstractDistribution):
@@ -30,7 +30,7 @@ class MultiCategorical(AbstractDistribution):
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, logits: Float[Array, " A"], nvec: tuple[int, ...], shape: tuple[int, ...] | None = None):
-        self.logits, self.nvec = logits, nvec
+        self.logits, self.nvec = in_single(logits), nvec
         self.shape = (len(nvec),) if shape is None else shape
 
     def __check_init__(self):
