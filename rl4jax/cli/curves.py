@@ -1,5 +1,6 @@
 """The learning curves of a run, as numbers: what was logged, against environment steps."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,23 @@ class Curve(NamedTuple):
         left = np.maximum(np.arange(len(self.values)) - half, 0)
         right = np.minimum(np.arange(len(self.values)) + half + 1, len(self.values))
         return Curve(self.steps, (sums[right] - sums[left]) / (right - left))
+
+
+class Band(NamedTuple):
+    """One metric of several runs: their mean, and the worst and the best of them."""
+
+    mean: Curve
+    low: np.ndarray
+    high: np.ndarray
+
+
+def band_of(curves: Sequence[Curve]) -> Band:
+    """Several curves as one, at the steps of all of them, as far as all of them go."""
+    start, end = max(curve.steps[0] for curve in curves), min(curve.steps[-1] for curve in curves)
+    steps = np.unique(np.concatenate([curve.steps for curve in curves]))
+    steps = steps[(steps >= start) & (steps <= end)]
+    values = np.stack([np.interp(steps, curve.steps, curve.values) for curve in curves])
+    return Band(Curve(steps, values.mean(0)), values.min(0), values.max(0))
 
 
 def read_curves(run: Path) -> dict[str, Curve]:

@@ -12,7 +12,7 @@ from .errors import RunFailed
 
 COMMANDS = {
     "train": "train ppo ENV: train an agent; `rl4jax train ppo --help` lists every setting",
-    "resume": "resume RUN: go on with a run that was interrupted",
+    "resume": "resume RUN: go on with a run that was interrupted, or make it longer",
     "eval": "eval RUN: play whole episodes and report their returns",
     "record": "record RUN: write a GIF of an episode",
     "plot": "plot RUN...: draw the learning curves of one or several runs",

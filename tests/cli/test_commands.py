@@ -118,7 +118,8 @@ def test_plot_draws_several_runs_into_one_picture(trained, tmp_path, capsys):
     run, _ = trained
     assert main(["plot", str(run), str(run), "--out", str(tmp_path / "both.png")]) == 0
     assert main(["plot", str(run), "--metric", "train/loss", "--out", str(tmp_path / "loss.png")]) == 0
-    for name in ("both.png", "loss.png"):
+    assert main(["plot", str(run), str(run), "--mean", "--out", str(tmp_path / "mean.png")]) == 0
+    for name in ("both.png", "loss.png", "mean.png"):
         with Image.open(tmp_path / name) as picture:
             assert len(np.unique(np.asarray(picture.convert("L")))) > 20
     capsys.readouterr()

@@ -6,7 +6,8 @@ import signal
 import numpy as np
 import pytest
 
-from rl4jax.cli.curves import Curve, find_curve
+from rl4jax.cli.commands.plot import groups_of
+from rl4jax.cli.curves import Curve, band_of, find_curve
 from rl4jax.cli.history import forget_after, open_history
 from rl4jax.cli.interrupts import Interrupts
 from rl4jax.cli.tally import Tally
@@ -84,3 +85,19 @@ def test_values_that_are_no_numbers_are_no_points(tmp_path):
     (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
     assert find_curve(tmp_path, "a").values.tolist() == [2.0]
     open_history(tmp_path, 3, tensorboard=True).close()
+
+
+def test_a_band_is_the_mean_the_worst_and_the_best_where_all_have_points():
+    band = band_of([Curve(np.array([0, 10, 20]), np.array([0.0, 1.0, 2.0])), Curve(np.array([5, 15]), np.array([3.0, 5.0]))])
+    assert band.mean.steps.tolist() == [5, 10, 15]
+    assert band.low.tolist() == [0.5, 1.0, 1.5]
+    assert band.high.tolist() == [3.0, 4.0, 5.0]
+    assert band.mean.values.tolist() == [1.75, 2.5, 3.25]
+
+
+def test_runs_are_grouped_by_all_but_their_seed(tmp_path):
+    for name, lr, seed in (("a", 0.1, 0), ("b", 0.1, 1), ("c", 0.2, 0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps({"lr": lr, "seed": seed}))
+    groups = groups_of([tmp_path / name for name in "abc"])
+    assert groups == {"lr = 0.1": [tmp_path / "a", tmp_path / "b"], "lr = 0.2": [tmp_path / "c"]}

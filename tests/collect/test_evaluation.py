@@ -1,5 +1,7 @@
 """Evaluation: whole episodes, as many from each environment, raw returns."""
 
+import inspect
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 import rl4jax as rl
+from rl4jax.nn.model_check import check_model
 from tests.algo.small import Loop
 
 
@@ -71,3 +74,20 @@ def test_episodes_that_never_end_are_an_error_that_names_the_cure(getkey):
         rl.evaluate(Push(), env, 2, key=getkey(), max_steps=50)
     with pytest.raises(rl.ConfigError, match="num_episodes = 0 must be a positive integer"):
         rl.evaluate(Push(), env, 0, key=getkey())
+
+
+class NotANumber(Short):
+    def step(self, state, action, key):
+        state, step = super().step(state, action, key)
+        return state, step._replace(reward=jnp.float32(jnp.nan))
+
+
+def test_what_cannot_be_evaluated_is_said(getkey):
+    env = rl.VecEnv(NotANumber(), num_envs=2)
+    with pytest.raises(rl.EnvError, match=r"2 of 2 returns are not finite.*rl.check_env"):
+        rl.evaluate(Push(), env, 2, key=getkey())
+    cfg = rl.ppo.Config(num_steps=8)
+    state = rl.ppo.init(rl.nn.ActorCritic(env, key=getkey(), hidden=(8,)), env, cfg, key=getkey())
+    with pytest.raises(TypeError, match=r"model is a State; it must be an eqx.Module.*Give state.policy") as caught:
+        inspect.unwrap(check_model)(state, env.single_observation_space, env.single_action_space)
+    assert len(str(caught.value)) < 200

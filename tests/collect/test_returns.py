@@ -1,5 +1,7 @@
 """GAE against a loop a child could read."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,3 +57,9 @@ def test_nothing_leaks_from_one_episode_into_the_one_before():
 
     assert (jax.grad(before)(inputs[0])[4:] == 0).all()
     assert rl.collect.gae is gae
+
+
+def test_gae_names_the_array_of_another_shape():
+    one = jnp.ones((3, 2))
+    with pytest.raises(rl.ShapeError, match=r"gae: discount has shape \(\); it must be that of reward, \(3, 2\)"):
+        inspect.unwrap(gae)(one, one, one, jnp.float32(0.99), one)

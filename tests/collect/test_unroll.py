@@ -19,7 +19,7 @@ def model_of(env, **network):
 
 
 class Deterministic(rl.AbstractEnv):
-    """CartPole that always starts alike, so that its two forms see the same."""
+    """An environment that always starts alike, so that its two forms see the same."""
 
     inner: rl.AbstractEnv
     max_steps: int
@@ -35,10 +35,17 @@ class Deterministic(rl.AbstractEnv):
         inner, step = self.inner.step(state[0], action, key)
         return (inner, state[1] + 1), step._replace(truncated=step.truncated | (state[1] + 1 >= self.max_steps))
 
+    def action_mask(self, state):
+        return self.inner.action_mask(state[0])
 
-@pytest.mark.parametrize("network", [{}, {"core": "lstm"}], ids=["feed-forward", "recurrent"])
-def test_both_kinds_of_environment_give_equal_rollouts(network):
-    env = Deterministic(rl.envs.CartPole(), max_steps=15)
+
+@pytest.mark.parametrize(
+    ("inner", "network"),
+    [(rl.envs.CartPole(), {}), (rl.envs.CartPole(), {"core": "lstm"}), (rl.envs.Pendulum(), {}), (rl.envs.GridWorld(), {})],
+    ids=["feed-forward", "recurrent", "continuous", "masked"],
+)
+def test_both_kinds_of_environment_give_equal_rollouts(inner, network):
+    env = Deterministic(inner, max_steps=15)
     in_graph = rl.VecEnv(env, num_envs=3)
     host = rl.GymVecEnv(lambda: rl.to_gymnasium(env), num_envs=3)
     model = model_of(in_graph, **network)
@@ -49,7 +56,7 @@ def test_both_kinds_of_environment_give_equal_rollouts(network):
             playing, rollout = collect.unroll(model, kind, playing, 24, key=key)
             rollouts.append(rollout)
     assert rollouts[0].truncated.any()
-    assert rollouts[0].terminated.any()
+    assert rollouts[0].terminated.any() or not isinstance(inner, rl.envs.CartPole)
     for ours, theirs in ((rollouts[0], rollouts[2]), (rollouts[1], rollouts[3])):
         for name, a, b in zip(ours._fields, ours, theirs, strict=True):
             for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
@@ -200,3 +207,29 @@ def test_a_stale_state_of_a_host_environment_is_refused():
     ppo.collect(first, env, cfg)
     with pytest.raises(rl.EnvError, match="not the newest state"), jax.debug_key_reuse(False):
         ppo.collect(first, env, cfg)
+
+
+class LateMask(gymnasium.Env):
+    """Forbids action 0 from its third step on, and says nothing before."""
+
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        info = {"action_mask": np.array([False, True])} if self.t == 3 else {}
+        return np.zeros(1, np.float32), 0.0, self.t == 6, False, info
+
+
+def test_a_mask_that_comes_only_sometimes_allows_all_at_other_times():
+    env = rl.GymVecEnv(LateMask, num_envs=1)
+    model = model_of(env)
+    playing = collect.begin(model, env, key=jax.random.key(0))
+    for key in jax.random.split(jax.random.key(1), 2):
+        playing, rollout = collect.unroll(model, env, playing, 6, key=key)
+        assert rollout.mask[:, 0].tolist() == [[True, True]] * 3 + [[False, True]] + [[True, True]] * 2
+        assert rollout.action[3, 0] == 1

@@ -52,6 +52,15 @@ class Dies(HostCounting):
         return super().step(action)
 
 
+class Raises(Dies):
+    """It has a bug at action 1."""
+
+    def step(self, action):
+        if action == 1:
+            raise ValueError("a bug")
+        return super().step(action)
+
+
 def expected_transitions(index, num_episodes):
     """(obs, next_obs, reward, terminated, truncated) of the first episodes of one environment, in order."""
     length = LENGTHS[index]

@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import rl4jax as rl
 from rl4jax.core.gym_make import InTurn
-from tests.core.host_counting import LENGTHS, Dies, HostCounting, KeepsItsArrays, expected_transitions
+from tests.core.host_counting import LENGTHS, Dies, HostCounting, KeepsItsArrays, Raises, expected_transitions
 
 NUM_ENVS = len(LENGTHS)
 KEY = 0
@@ -606,3 +606,14 @@ def test_a_worker_that_dies_is_named_and_does_not_hang():
         state, _ = env.reset(jax.random.key(0))
         with pytest.raises(rl.EnvError, match=r"a worker process died in step 0; exit codes \[.*3.*\]"):
             env.step(state, np.array([1, 0]))
+
+
+@pytest.mark.filterwarnings("ignore:.*ERROR:UserWarning")
+def test_after_a_worker_raised_the_environment_is_closed():
+    env = rl.GymVecEnv(Raises, 2, asynchronous=True)
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match="a bug"):
+        env.step(state, np.array([1, 0]))
+    with pytest.raises(rl.EnvError, match=r"GymVecEnv.reset: .* is closed. Make a new one"):
+        env.reset(jax.random.key(0))
+    env.close()

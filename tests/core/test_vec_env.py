@@ -1,3 +1,5 @@
+import re
+
 import equinox as eqx
 import gymnasium
 import jax
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 
 import rl4jax as rl
+from rl4jax.core.vec_env import check_vec_env
 from tests.core.counting_env import InGraphCounting
 
 
@@ -272,6 +275,12 @@ class WithStart(Bandit):
         return gymnasium.spaces.Discrete(2, start=5)
 
 
+class WithStartInside(Bandit):
+    @property
+    def action_space(self):
+        return gymnasium.spaces.Dict(a=gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2, start=5)]))
+
+
 class WithoutProperty(Bandit):
     def action_space(self):  # pyright: ignore
         return gymnasium.spaces.Discrete(2)
@@ -286,6 +295,7 @@ class SpaceAsField(Bandit):
     [
         (NoKey, r"NoKey.step must take \(state, action, key\), but too many positional arguments"),
         (WithStart, r"in-graph environments count their actions from 0"),
+        (WithStartInside, r"in-graph environments count their actions from 0"),
         (WithoutProperty, r"WithoutProperty.action_space is .*; it must be a gymnasium.Space. Put @property above it"),
         (
             lambda: SpaceAsField(gymnasium.spaces.Discrete(2)),
@@ -302,3 +312,15 @@ def test_the_picture_must_be_of_an_environment_there_is(getkey):
     env = rl.VecEnv(rl.envs.CartPole(), 2)
     with pytest.raises(rl.ConfigError, match="one of the 2 environments"):
         env.render(env.reset(getkey())[0], 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        ("CartPole", "Use rl.VecEnv(rl.make('CartPole'), num_envs=4) or rl.GymVecEnv('CartPole', num_envs=4)."),
+        (rl.envs.CartPole(), "Use rl.VecEnv(env, num_envs=4)."),
+    ],
+)
+def test_what_is_no_vector_environment_is_told_how_to_become_one(given, fix):
+    with pytest.raises(rl.EnvError, match=re.escape(fix)):
+        check_vec_env(given, "ppo.init")

@@ -152,6 +152,11 @@ def test_clipping_scales_all_gradients_together():
         )
 
 
+def test_a_negative_norm_is_refused():
+    with pytest.raises(rl.ConfigError, match=r"clip_grad_norm: max_norm = -1\.0 must be positive, or 0 for no clipping"):
+        nn.clip_grad_norm({"a": jnp.ones(2)}, -1.0)
+
+
 def test_a_packed_model_is_the_model_again(getkey):
     class Odd(eqx.Module):
         mlp: eqx.nn.MLP  # keeps its activation, a function, as a leaf

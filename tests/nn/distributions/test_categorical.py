@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rl4jax.nn.distributions import Categorical
+from rl4jax.nn.distributions import Categorical, MultiCategorical
 from tests.nn.distributions.oracles import all_finite, assert_frequencies, entropy, gradients, kl, log_probs, log_softmax, measures, samples
 
 logits = st.lists(st.floats(-20, 20, width=32), min_size=4, max_size=4).map(np.float32).map(jnp.asarray)
@@ -116,3 +116,11 @@ def test_the_gradient_of_log_prob_has_no_scatter():
     program = str(jax.make_jaxpr(jax.grad(lambda x: Categorical(x).log_prob(jnp.int32(1))))(jnp.zeros(4)))
     assert "scatter" not in program
     assert "gather" not in program
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_half_precision_logits_can_be_masked(dtype):
+    logits, mask = jnp.array([1.0, 5.0, 2.0], dtype), jnp.array([True, False, True])
+    for pi in (Categorical(logits).masked(mask), MultiCategorical(logits, (3,)).masked(mask)):
+        assert pi.entropy() == pytest.approx(float(Categorical(jnp.array([1.0, 2.0])).entropy()), abs=1e-6)
+        assert int(pi.mode().reshape(())) == 2
