@@ -2,8 +2,7 @@
 
 python examples/reward_shaping.py
 
-Expect: without help 0 % of the episodes reach the goal, with either help or both 100 %. Of 8 seeds, 0 learn it without help, 8 with the
-bonus, 7 with the potential, 8 with both. 15 seconds on one core, once compiled.
+Expect: of 8 seeds none, with luck one, learns to reach the goal without help; with either help or both, all do. Two minutes on one core.
 """
 
 import sys
@@ -51,7 +50,7 @@ class MazeState(eqx.Module):
 
 
 class Maze(rl.AbstractEnv):
-    """+1 at the goal and nothing before; one step in ten slips in a random direction; 80 steps at most."""
+    """+1 at the goal and nothing before; one step in ten slips in a random direction; 60 steps at most."""
 
     @property
     def observation_space(self) -> spaces.Discrete:
@@ -69,49 +68,49 @@ class Maze(rl.AbstractEnv):
         move = jnp.where(slip < 0.1, jnp.int32(4 * direction), action)
         state = MazeState(jnp.asarray(NEXT, jnp.int32)[state.cell, move], state.t + 1)
         arrived = state.cell == GOAL
-        return state, rl.Step(state.cell, arrived.astype(jnp.float32), terminated=arrived, truncated=state.t >= 80)
+        return state, rl.Step(state.cell, arrived.astype(jnp.float32), terminated=arrived, truncated=state.t >= 60)
 
 
 class Shaped(rl.AbstractWrapper):
     """Adds `gamma * phi(next) - phi(now)`, which leaves the best policy as it is (Ng et al. 1999). Here phi falls with the distance.
-
     After a termination nothing follows, so phi is 0 there. After a truncation the world goes on: phi of the cell that was reached
     counts, and that is why this is a wrapper. A rollout shows what to act on next, which is then the start of another episode.
     """
 
-    env: rl.AbstractEnv
-
     def step(self, state: MazeState, action: jax.Array, key: jax.Array) -> tuple[MazeState, rl.Step]:
-        phi = -0.1 * jnp.asarray(DISTANCE)
+        phi = -0.3 * jnp.asarray(DISTANCE)
         after, step = self.env.step(state, action, key)
         phi_after = jnp.where(step.terminated, 0.0, phi[after.cell])
         return after, step._replace(reward=step.reward + GAMMA * phi_after - phi[state.cell])
 
 
-def train(intrinsic: bool, potential: bool, num_updates: int, seed: int = 0) -> float:
+def train(key: jax.Array, help_by: str, num_updates: int) -> jax.Array:
     """The share of episodes in which the trained policy reaches the goal."""
-    model_key, init_key, eval_key = jax.random.split(jax.random.key(seed), 3)
-    env = rl.VecEnv(Shaped(Maze()) if potential else Maze(), num_envs=8)
-    cfg = ppo.Config(lr=rl.Linear(2.5e-3, 0.0, num_updates), num_steps=64, gamma=GAMMA)
+    model_key, init_key, eval_key = jax.random.split(key, 3)
+    env = rl.VecEnv(Shaped(Maze()) if "potential" in help_by else Maze(), num_envs=8)
+    cfg = ppo.Config(lr=rl.Linear(2.5e-3, 0.0, num_updates), num_steps=64, gamma=GAMMA, ent_coef=0.03)
     state = ppo.init(rl.nn.ActorCritic(env, key=model_key), env, cfg, key=init_key)
-    counts = jnp.zeros((ROWS * COLUMNS, 4))
-    for _ in range(num_updates):
+
+    def collect_and_update(state_and_counts, _):
+        state, counts = state_and_counts
         state, rollout = ppo.collect(state, env, cfg)
-        if intrinsic:  # 0.05 / sqrt(how often this was done here), added before `update` makes advantages of the rewards
+        if "bonus" in help_by:  # 0.05 / sqrt(how often this was done here), added before `update` makes advantages of the rewards
             done = (rollout.obs, rollout.action)
             counts = counts.at[done].add(1)
             rollout = rollout._replace(reward=rollout.reward + 0.05 / jnp.sqrt(counts[done]))
-        state, _ = ppo.update(state, rollout, cfg)
-    return float(rl.evaluate(state.policy, rl.VecEnv(Maze(), 10), 100, key=eval_key).mean)  # by the true reward, always
+        return (ppo.update(state, rollout, cfg)[0], counts), None
+
+    (state, _), _ = jax.lax.scan(collect_and_update, (state, jnp.zeros((ROWS * COLUMNS, 4))), length=num_updates)
+    return rl.evaluate(state.policy, rl.VecEnv(Maze(), 10), 100, key=eval_key).mean  # by the true reward, always
 
 
-def main(short: bool = False) -> dict[str, float]:
-    runs = {"none": (False, False), "intrinsic": (True, False), "potential": (False, True), "both": (True, True)}
-    print("shaping    reaches the goal")
-    rates = {}
-    for name, (intrinsic, potential) in runs.items():
-        rates[name] = train(intrinsic, potential, num_updates=2 if short else 200)  # of 8 environments x 64 steps: 102,000 steps
-        print(f"{name:9s}  {rates[name]:16.0%}")
+def main(short: bool = False) -> dict[str, list[float]]:
+    num_seeds, num_updates = (2, 2) if short else (8, 200)  # of 8 environments x 64 steps: 102,000 steps
+    keys, rates = jax.random.split(jax.random.key(0), num_seeds), {}
+    print("help by              reaches the goal, seed by seed")
+    for help_by in ("nothing", "bonus", "potential", "bonus and potential"):
+        rates[help_by] = jax.vmap(lambda key, help_by=help_by: train(key, help_by, num_updates))(keys).tolist()
+        print(f"{help_by:19s} ", " ".join(f"{rate:4.0%}" for rate in rates[help_by]), flush=True)
     return rates
 
 

@@ -14,6 +14,12 @@ import pytest  # noqa: E402
 jax.config.update("jax_debug_key_reuse", True)
 
 
+def pytest_configure(config):
+    """The short tests compile more than they compute: XLA may do the former carelessly. Processes of their own, such as examples', do not."""
+    if config.option.markexpr == "not slow":
+        jax.config.update("jax_disable_most_optimizations", True)
+
+
 @pytest.fixture
 def getkey():
     """A function that hands out fresh keys."""

@@ -111,7 +111,7 @@ def score_by_recursion(choose):
 def test_potential_shaping_adds_the_same_to_every_way(load, getkey):
     maze = load("reward_shaping")
     plain, shaped, gamma = maze.Maze(), maze.Shaped(maze.Maze()), maze.GAMMA
-    phi = -0.1 * maze.DISTANCE
+    phi = -0.3 * maze.DISTANCE
 
     def added(state, action):
         key = getkey()
@@ -120,10 +120,10 @@ def test_potential_shaping_adds_the_same_to_every_way(load, getkey):
 
     state, _ = shaped.reset(getkey())
     total, t, truncated = 0.0, 0, False
-    while not truncated:  # left and right in the first room: watched for 80 steps
+    while not truncated:  # left and right in the first room: watched for 60 steps
         state, step, extra = added(state, 1 if t % 2 else 3)
         total, t, truncated = total + gamma**t * extra, t + 1, bool(step.truncated)
-    assert total == pytest.approx(gamma**80 * phi[state.cell] - phi[0], abs=1e-4), "the cell that was reached counts"
+    assert total == pytest.approx(gamma**60 * phi[state.cell] - phi[0], abs=1e-4), "the cell that was reached counts"
 
     beside = maze.MazeState(jnp.int32(maze.GOAL - maze.COLUMNS), jnp.int32(0))
     ends = [added(beside, 2) for _ in range(3)]
@@ -171,8 +171,9 @@ def test_the_village_grows_as_it_can(tmp_path):
 @pytest.mark.slow
 def test_shaped_rewards_find_the_goal(tmp_path):
     rates = outcome("reward_shaping", tmp_path)
-    assert rates["none"] <= 0.1
-    assert min(rates["intrinsic"], rates["potential"], rates["both"]) >= 0.9
+    assert np.mean(rates.pop("nothing")) <= 0.25
+    assert len(rates) == 3
+    assert all(np.mean(of_seeds) >= 0.85 for of_seeds in rates.values()), rates
 
 
 @pytest.mark.slow
