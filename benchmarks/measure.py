@@ -2,34 +2,44 @@
 
 import dataclasses
 import statistics
+import sys
 import time
 from collections.abc import Callable
+
+NUM_ROUNDS = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One comparison: what was asked of it and what came out, in units per second."""
+    """One comparison: what was asked of it, and what came out of each round, in units per second."""
 
     name: str
     unit: str
-    ours: float
+    ours: list[float]
     peer_name: str
-    peer: float
+    peer: list[float]
     at_least: float  # the ratio we promise
 
     @property
     def ratio(self) -> float:
-        return self.ours / self.peer
+        """The median of the rounds' own ratios: what slows the machine down for a minute slows both sides of a round."""
+        return statistics.median(ours / peer for ours, peer in zip(self.ours, self.peer, strict=True))
 
 
 def compare(name: str, *, unit: str, ours: Callable[[], int], peer_name: str, peer: Callable[[], int], at_least: float) -> Row:
-    """Each function does some work and says how many units it was. One warm-up each, then five rounds by turns; medians."""
+    """Each function does some work and says how many units it was. One warm-up each, then five rounds by turns."""
+    say(name)
     ours()
     peer()
     rates = {"ours": [], "peer": []}
-    for _ in range(5):
+    for _ in range(NUM_ROUNDS):
         for side, work in (("ours", ours), ("peer", peer)):
             start = time.perf_counter()
             done = work()
             rates[side].append(done / (time.perf_counter() - start))
-    return Row(name, unit, statistics.median(rates["ours"]), peer_name, statistics.median(rates["peer"]), at_least)
+    return Row(name, unit, rates["ours"], peer_name, rates["peer"], at_least)
+
+
+def say(what: str) -> None:
+    """Progress, on stderr."""
+    print(f"{time.strftime('%H:%M:%S')}  {what}", file=sys.stderr, flush=True)

@@ -10,6 +10,7 @@ import os  # noqa: E402
 import pathlib  # noqa: E402
 import platform  # noqa: E402
 import sys  # noqa: E402
+from statistics import median  # noqa: E402
 
 import env_steps  # noqa: E402
 import jax  # noqa: E402
@@ -20,11 +21,11 @@ from rich.table import Table  # noqa: E402
 
 def main() -> int:
     rows = [row for module in (env_steps, ppo_speed) for row in module.rows()]
-    table = Table("comparison", "rl4jax", "peer", "ratio", "promised", title=f"{os.cpu_count()} cores, jax {jax.__version__}, medians of 5")
+    table = Table("comparison", "rl4jax", "peer", "ratio", "promised", title=f"{os.cpu_count()} cores, jax {jax.__version__}, medians")
     for row in rows:
         kept = "[green]" if row.ratio >= row.at_least else "[red]"
-        ours, peer = f"{row.ours:,.0f} {row.unit}", f"{row.peer:,.0f} ({row.peer_name})"
-        table.add_row(row.name, ours, peer, f"{kept}{row.ratio:.1f}x", f"{row.at_least:.1f}x")
+        ours, peer = f"{median(row.ours):,.0f} {row.unit}", f"{median(row.peer):,.0f} ({row.peer_name})"
+        table.add_row(row.name, ours, peer, f"{kept}{row.ratio:.2f}x", f"{row.at_least:.1f}x")
     Console(width=150).print(table)
 
     results = pathlib.Path("bench-results") / "bench.json"

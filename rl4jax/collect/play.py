@@ -28,7 +28,6 @@ class Moment(NamedTuple):
     action: PyTree
     log_prob: Float[Any, "*T B"] | None  # None on the host: there each array of a step costs more than all log-probabilities at once
     mask: Bool[Any, "*T B A"] | None
-    is_first: Any  # [T, B], filled in after the scan if in-graph
     carry: PyTree  # acted with
     next_carry: PyTree
     privileged: PyTree
@@ -36,7 +35,8 @@ class Moment(NamedTuple):
     terminated: Bool[Any, "*T B"]
     truncated: Bool[Any, "*T B"]
     final_obs: PyTree
-    valid: Any  # likewise
+    valid: Any  # [T, B], filled in after the scan if in-graph
+    is_first: Any  # likewise
 
 
 def unroll(model: Model, env: AnyVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray) -> tuple[Playing, Rollout]:
@@ -55,13 +55,18 @@ def play_in_graph(packed: Packed, env: VecEnv, playing: Playing, num_steps: int,
 
     def one(now, chance):
         env_state, obs, is_first, carry = now
+        drawn, key = chance
         mask, privileged = env.action_mask(env_state), env.privileged(env_state)
-        action, log_prob, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, now_noise(chance[0]))
-        env_state, step = env.step(env_state, clip_action(env.single_action_space, action), chance[1])
-        moment = Moment(obs, action, log_prob, mask, None, carry, next_carry, privileged, *what_happened(step)[:-1], valid=None)
+        action, log_prob, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, now_noise(drawn))
+        env_state, step = env.step(env_state, clip_action(env.single_action_space, action), key)
+        moment = Moment(
+            obs, action, log_prob, mask, carry, next_carry, privileged,
+            step.reward, step.terminated, step.truncated, step.final_obs, valid=None, is_first=None,
+        )  # fmt: skip
         return (env_state, step.obs, next_is_first(step), next_carry), moment
 
-    end, moments = jax.lax.scan(one, playing[:4], (noise, jax.random.split(step_key, num_steps)))
+    begin = (playing.env_state, playing.obs, playing.is_first, playing.carry)
+    end, moments = jax.lax.scan(one, begin, (noise, jax.random.split(step_key, num_steps)))
     # Known without being written down at each step, which costs time.
     is_first = jnp.concatenate([playing.is_first[None], (moments.terminated | moments.truncated)[:-1]])
     moments = moments._replace(is_first=is_first, valid=jnp.ones_like(is_first))
@@ -71,7 +76,7 @@ def play_in_graph(packed: Packed, env: VecEnv, playing: Playing, num_steps: int,
 
 def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray) -> tuple[Playing, Rollout]:
     """The same from Python: one compiled call per step, and one per rollout."""
-    env_state, obs, is_first, carry = playing[:4]
+    env_state, obs, is_first, carry = playing.env_state, playing.obs, playing.is_first, playing.carry
     noise, structure = jax.tree.flatten(_noise_on_host(packed, playing._replace(env_state=None), num_steps, key))
     noise, moments = [np.asarray(x) for x in noise], []
     for t in range(num_steps):
@@ -80,7 +85,11 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
         action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, structure.unflatten([x[t] for x in noise]))
         action = jax.tree.map(np.asarray, action)
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
-        moments.append(Moment(obs, action, None, mask, is_first, carry, next_carry, None, *what_happened(step)))
+        moment = Moment(
+            obs, action, None, mask, carry, next_carry, None,
+            step.reward, step.terminated, step.truncated, step.final_obs, step.valid, is_first,
+        )  # fmt: skip
+        moments.append(moment)
         obs, is_first, carry = step.obs, next_is_first(step), next_carry
     stacked = jax.tree.map(lambda *x: np.stack(x), *with_equal_masks(moments))
     rollout, episode_return, episode_length = _judge_on_host(packed, playing._replace(env_state=None), stacked)
@@ -180,11 +189,6 @@ def episodes(
     ended = (moments.terminated | moments.truncated) & moments.valid
     so_far, shown = jax.lax.scan(one, (return_so_far, length_so_far), (moments.reward, ended, moments.valid), unroll=8)
     return *shown, so_far
-
-
-def what_happened(step: VecStep) -> tuple:
-    """The last fields of a moment."""
-    return step.reward, step.terminated, step.truncated, step.final_obs, step.valid
 
 
 def next_is_first(step: VecStep) -> Bool[Any, " B"]:
