@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 import rl4jax as rl
 from rl4jax import nn, ppo
+from rl4jax.algo.minibatch import random_order
 from rl4jax.core.spaces import StaticSpace
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
