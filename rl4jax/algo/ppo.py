@@ -22,6 +22,7 @@ from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults, chec
 from rl4jax.collect.returns import gae
 from rl4jax.collect.reward_scale import RewardScale
 from rl4jax.collect.rollout import Rollout
+from rl4jax.core.contract import check_key
 from rl4jax.core.errors import ConfigError, is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.number import Number, is_concrete
@@ -112,7 +113,9 @@ def init(model: Model, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: o
     check_vec_env(env, "ppo.init")
     check_model(model, env.single_observation_space, env.single_action_space)
     check_minibatches(cfg.num_steps, env.num_envs, cfg.num_minibatches, recurrent=initial_carry(model) is not None)
+    check_key(key, "ppo.init")
     packed = pack(model)
+    require(bool(packed.params), "ppo.init: model", model, "a model with parameters", "None of its leaves is an array of floats.")
     key, begin_key = jax.random.split(key)
     playing = begin(model, env, key=begin_key)
     one_obs = jax.tree.map(lambda x: x[0], playing.obs)
@@ -332,8 +335,8 @@ def check_fits(state: State, cfg: Config, opt: optax.GradientTransformation | No
         require(asked == had, f"ppo.update: cfg.{name}", asked, f"{had}, as it was for ppo.init", "Give all verbs the same Config.")
     fitting = jax.eval_shape((opt or make_optimizer(cfg, 0)).init, state.packed.params)
     if jax.tree.structure(fitting) != jax.tree.structure(state.opt_state):
-        own = "opt is not the optimizer" if opt else "opt is not given, but one was,"
-        raise ConfigError(f"ppo.update: {own} that ppo.init was called with. Give both the same: opt=opt.")
+        what = "opt is not the optimizer that ppo.init was given" if opt else "opt is missing: ppo.init was given one"
+        raise ConfigError(f"ppo.update: {what}. Give both the same: opt=opt.")
 
 
 def explained_variance(batch: Batch) -> Float[Array, ""]:

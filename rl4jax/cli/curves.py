@@ -41,6 +41,8 @@ def band_of(curves: Sequence[Curve]) -> Band:
     start, end = max(curve.steps[0] for curve in curves), min(curve.steps[-1] for curve in curves)
     steps = np.unique(np.concatenate([curve.steps for curve in curves]))
     steps = steps[(steps >= start) & (steps <= end)]
+    if not len(steps):
+        raise CheckpointError("plot --mean: the runs have no steps in common. Give runs that were trained alike.")
     values = np.stack([np.interp(steps, curve.steps, curve.values) for curve in curves])
     return Band(Curve(steps, values.mean(0)), values.min(0), values.max(0))
 

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import inspect
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -51,21 +52,37 @@ def _in_graph(name: str) -> "AbstractEnv":
 
 
 def _own(name: str) -> "AbstractEnv":
-    """An environment of the user, from a file in this folder or an installed package."""
+    """An environment of the user. Errors of its own code are left as they are."""
     from rl4jax.core.env import AbstractEnv
 
     module, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does
+    look_here()
     try:
-        env = getattr(importlib.import_module(module), attribute)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise EnvError(
-            f"{name} cannot be made: {error}. Give module:Class, such as my_game:Maze for the class Maze of my_game.py."
-        ) from error
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            raise
+        raise EnvError(f"{name}: there is no module {module!r} in this folder ({os.getcwd()}) or among the installed ones.") from error
+    except (TypeError, ValueError) as error:  # no name of a module
+        raise EnvError(f"{name} is not module:Class, such as my_game:Maze for the class Maze of my_game.py.") from error
+    make = getattr(found, attribute, None)
+    if not callable(make):
+        known = [other for other, value in vars(found).items() if isinstance(value, type) and issubclass(value, AbstractEnv)]
+        raise EnvError(f"{name}: {module} has no class {attribute!r}. {did_you_mean(attribute, known)}")
+    try:
+        inspect.signature(make).bind()
+    except TypeError as error:
+        raise EnvError(f"{name} cannot be made without arguments: {error}. Give defaults, or name a function that makes one.") from error
+    env = make()
     if not isinstance(env, AbstractEnv):
         raise EnvError(f"{name} is no rl4jax AbstractEnv. One of Gymnasium is registered there and typed {GYM}{module}:ID.")
     return env
+
+
+def look_here() -> None:
+    """Let modules of this folder be imported, as `python -m` does."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 def _built_in(name: str) -> "AbstractEnv":
@@ -84,6 +101,7 @@ def _gymnasium(name: str, build):
     """What `build` makes, with Gymnasium's own errors as ours."""
     import gymnasium
 
+    look_here()  # gym:module:ID
     try:
         return build()
     except gymnasium.error.UnregisteredEnv as error:

@@ -34,7 +34,7 @@ def scalars(path: Path) -> Iterator[tuple[str, float, int]]:
     """Name, value and step of every number in a log; a value that another program wrote as null is none."""
     for record in records(path):
         if record.get("type") == "scalar" and isinstance(record.get("key"), str):
-            with contextlib.suppress(TypeError, ValueError, LookupError):
+            with contextlib.suppress(TypeError, ValueError, LookupError, OverflowError):
                 yield record["key"], float(record["value"]), record["step"]
 
 

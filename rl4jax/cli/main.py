@@ -69,7 +69,7 @@ def say(text: str, style: str = "") -> None:
     """A message to stderr, as it is: brackets are no markup and lines are not broken."""
     from rich.console import Console
 
-    Console(stderr=True).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True, emoji=False).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_warning(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:

@@ -9,7 +9,7 @@ class Options:
     """Environment, length, network and housekeeping of a run; stored with it."""
 
     env: str = ""  # a built-in such as CartPole, which runs in-graph (see `rl4jax envs`), gym:ID on the host, or your own module:Class
-    total_steps: int = 500_000  # environment steps of the whole run, over all environments; whole rollouts are played
+    total_steps: int = 500_000  # environment steps of the whole run, over all environments, rounded down to whole rollouts
     num_envs: int = 4  # environments side by side
     seed: int = 0  # of everything that is random
     hidden: tuple[int, ...] = (64, 64)  # sizes of the layers of the network

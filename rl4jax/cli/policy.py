@@ -14,6 +14,7 @@ from rl4jax.collect.playing import AnyVecEnv, Playing
 from rl4jax.core.errors import EnvError
 from rl4jax.core.gym_spaces import action_writer, batch_of, obs_reader
 from rl4jax.core.gym_vec_env import GymVecEnv
+from rl4jax.core.number import is_concrete
 from rl4jax.core.spaces import StaticSpace, clip_action
 from rl4jax.nn.model import Model, apply, initial_carry
 from rl4jax.nn.packed import Packed, pack
@@ -42,7 +43,8 @@ class Policy:
             raise EnvError(
                 f"{self}: mask = None, but its environment has masks and it would choose forbidden actions. Give act(obs, mask=...)."
             )
-        return _act(self.packed, self.space, obs, carry, mask, key)
+        action, carry = _act(self.packed, self.space, obs, carry, mask, key)
+        return jax.tree.map(lambda x: np.asarray(x) if is_concrete(x) else x, action), carry  # Gymnasium takes no JAX arrays
 
 
 @functools.partial(jax.jit, static_argnames="space")
@@ -76,7 +78,8 @@ class GymPolicy:
     def __call__(self, obs: PyTree, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[PyTree, Any]:
         batch = self._read_obs(batch_of(self._obs_space, [obs]))
         if mask is None and self._masks.in_obs:
-            mask = batch["action_mask"][0].astype(bool)
+            mask = batch["action_mask"][0]
+        mask = None if mask is None else np.asarray(mask).astype(bool)  # Gymnasium's are int8
         action, carry = self.shown(jax.tree.map(lambda x: x[0], self._masks.drop(batch)), carry, mask, key=key)
         own = self._write_action(jax.tree.map(lambda x: np.asarray(x)[None], action))
         return jax.tree.map(lambda x: x[0], own), carry

@@ -15,7 +15,7 @@ class Progress:
     """Speaks to the user while a run goes on; `quiet` keeps all of it back."""
 
     def __init__(self, quiet: bool = False):
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, emoji=False)
         self._quiet = quiet
         self._bar: Bars | None = None
         self._shown = self._began = time.monotonic()
@@ -49,7 +49,7 @@ class Progress:
         self._shown = now
         speed = (step - self._began_at) / (now - self._began) if now > self._began else 0.0
         returns = list(returns)
-        mean = f"return {sum(returns) / len(returns):.1f}" if returns else "no episode yet"
+        mean = f"return {sum(returns) / len(returns):.4g}" if returns else "no episode yet"
         if not self._console.is_terminal:
             self.say(f"{step}/{total} steps, {speed:,.0f} steps/s, {mean}{note}")
             return

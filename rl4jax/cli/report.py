@@ -74,14 +74,14 @@ def print_result(run: Run, result: dict[str, Any], pictures: dict[str, Path], ev
     speed = f"{result['steps_per_second']:,.0f} steps/s" if result["steps_per_second"] else "no steps timed"
     print(f"\n{result['steps']:,} steps in {result['train_seconds']:.1f} s ({speed}), and {result['compile_seconds']:.1f} s of compiling")
     mean, std = (math.nan if result[name] is None else result[name] for name in ("eval_return_mean", "eval_return_std"))
-    print(f"Evaluation: return {mean:.1f} ± {std:.1f} over {evaluation.get('episodes', 0):.0f} episodes, greedy\n")
+    print(f"Evaluation: return {mean:.4g} ± {std:.2g} over {evaluation.get('episodes', 0):.0f} episodes, greedy\n")
     for what, path in pictures.items():
         print(f"  {what:<9}{path}")
     off_path = Path(sys.argv[0]).name == "rl4jax" and not shutil.which("rl4jax")
     program = shlex.quote(sys.argv[0]) if off_path else "rl4jax"
     print(f"  watch    {program} record {folder}")
     print(f"  compare  {program} plot {folder} OTHER_RUN ...")
-    print(f"  use      act = rl.load_policy({str(run.path)!r});  action, carry = act(obs, carry=None, mask=None)")
+    print(f"  use      act = rl.load_policy({str(run.path)!r});  action, carry = act(obs, carry)")
 
 
 def _finite(x: float | None) -> float | None:

@@ -59,7 +59,7 @@ def train_session(run: Run, progress: Progress, eval_env: AnyVecEnv | None = Non
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(Interrupts())
         step, state, tally = start(run, progress)
-        if step == run.last_step and tally.evaluation is not None:
+        if step == run.last_step and tally.evaluation is not None and tally.evaluation["step"] == step:
             return Outcome(state, step, tally, was_finished=True)
         if eval_env is None:
             eval_env = make_eval_env(run.options.env, run.options.eval_episodes)

@@ -21,7 +21,9 @@ STEPS_PER_UPDATE = 16
 
 
 def start(*args, cwd=None):
-    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS" and not name.startswith("JAX_")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "PYTHONUNBUFFERED") and not name.startswith("JAX_")
+    }
     cache = {"JAX_COMPILATION_CACHE_DIR": str(ROOT / ".jax_cache"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     return subprocess.Popen(
         [sys.executable, "-m", "rl4jax.cli", *map(str, args)],

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rl4jax.cli import report
+from rl4jax.cli import report, session
 from rl4jax.cli.commands import train
 from rl4jax.cli.main import main
+from rl4jax.core.errors import EnvError
 from rl4jax.core.run_dir import RunDir
 from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax, start
 
@@ -140,7 +141,7 @@ def test_train_says_where_things_are(tmp_path, capsys, monkeypatch):
     captured = capsys.readouterr()
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith("ppo-ProbeConstant-2")
-    for words in ("Evaluation: return 1.0 ± 0.0 over 4 episodes", "curve.png", "rl4jax record", "rl4jax plot", "rl.load_policy"):
+    for words in ("Evaluation: return 1 ± 0 over 4 episodes", "curve.png", "rl4jax record", "rl4jax plot", "rl.load_policy"):
         assert words in captured.out
 
 
@@ -240,15 +241,32 @@ def test_ones_own_environment_trains_and_c_libraries_do_not_spoil_the_json(tmp_p
     assert code == 0, err
     assert json.loads(out)["env"] == "my_game:Coin"
     assert "hello from C" in err
-    assert rl4jax("eval", "run", "--episodes", 4, cwd=tmp_path)[0] == 0
+    code, out, err = rl4jax("eval", "run", "--episodes", 4, "--json", cwd=tmp_path)
+    assert json.loads(out)["episodes"] == 4, err
     for name, said in (
-        ("my_game:Coim", "has no attribute 'Coim'"),
-        ("nowhere:Coin", "No module named"),
+        ("my_game:Coim", "Did you mean 'Coin'?"),
+        ("nowhere:Coin", "there is no module 'nowhere' in this folder"),
         ("json:JSONEncoder", "no rl4jax AbstractEnv"),
+        (":Coin", "is not module:Class"),
     ):
         code, _, err = rl4jax("train", "ppo", name, cwd=tmp_path)
         assert code == 2
         assert said in err
+
+
+def test_a_longer_run_whose_evaluation_failed_is_evaluated_when_it_goes_on(tmp_path, monkeypatch, capsys):
+    run = tmp_path / "run"
+    assert main(["train", "ppo", "ProbeConstant", *TINY, "--total-steps", "32", "--out", str(run), "--quiet"]) == 0
+
+    def fails(*args, **kwargs):
+        raise EnvError("once")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "evaluate", fails)
+        assert main(["resume", str(run), "--total-steps", "64", "--quiet"]) == 1
+    assert main(["resume", str(run), "--quiet"]) == 0
+    assert {step for key, step in logged(run)[0] if key == "eval/return_mean"} == {32, 64}
+    assert json.loads((run / "result.json").read_text())["steps"] == 64
 
 
 def test_each_episode_that_can_be_asked_for_has_its_own_file(trained, capsys):

@@ -45,6 +45,7 @@ def test_a_key_makes_it_sample_and_actions_stay_in_their_box(run, getkey):
 
 def test_the_observation_may_be_of_numpy(run):
     first, _ = load_policy(run)(np.ones(3, np.float32))
+    assert isinstance(first, np.ndarray), "Gymnasium takes no JAX arrays"
     again, _ = load_policy(run)(np.ones(3, np.float32))
     assert first.shape == (1,)
     np.testing.assert_array_equal(first, again)
@@ -91,6 +92,7 @@ def test_of_a_gymnasium_run_it_speaks_the_language_of_that_environment(tmp_path)
     assert main(["train", "ppo", "gym:rl4jax-tests/Shifted-v0", *TINY, "--total-steps", "32", "--out", str(path), "--quiet"]) == 0
     act, env = load_policy(path), Shifted()
     obs, _ = env.reset(seed=1)
+    assert act(obs, mask=np.array([0, 0, 1, 0], np.int8))[0] == 5, "a mask as Gymnasium has them"
     for _ in range(10):
         action, _ = act(obs)
         assert action == 3 + env.wanted

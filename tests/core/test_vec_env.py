@@ -319,6 +319,7 @@ def test_the_picture_must_be_of_an_environment_there_is(getkey):
     [
         ("CartPole", "Use rl.VecEnv(rl.make('CartPole'), num_envs=4) or rl.GymVecEnv('CartPole', num_envs=4)."),
         (rl.envs.CartPole(), "Use rl.VecEnv(env, num_envs=4)."),
+        (gymnasium.make_vec("CartPole-v1", 2), "Use rl.GymVecEnv(env)."),
     ],
 )
 def test_what_is_no_vector_environment_is_told_how_to_become_one(given, fix):

@@ -30,7 +30,7 @@ def command(argv: Sequence[str]) -> int:
     for name in PPO:
         if name not in BUILT_IN:
             table.add_row(name, "Gymnasium", "Gymnasium", "ppo")
-    console = Console(markup=False, highlight=False)
+    console = Console(markup=False, highlight=False, emoji=False)
     console.print(table)
     console.print("\nAny environment of Gymnasium is gym:ID, such as gym:CartPole-v1.")
     return 0

@@ -50,11 +50,11 @@ def command(argv: Sequence[str]) -> int:
             result = evaluate(state.policy, env, flags.episodes, key=key, greedy=not flags.sample)
         finally:
             close(env)
-    mean, std, count = float(result.mean), float(result.std), len(result.returns)
-    if flags.json:
-        about = {"env": run.options.env, "which": flags.which, "step": step, "episodes": count, "greedy": not flags.sample}
-        print(json.dumps({"eval_return_mean": mean, "eval_return_std": std, **about}), file=stdout)
-    else:
-        how = "sampled actions" if flags.sample else "greedy"
-        print(f"{run.options.env}, step {step}: return {mean:.1f} ± {std:.1f} over {count} episodes, {how}", file=stdout)
+        mean, std, count = float(result.mean), float(result.std), len(result.returns)
+        if flags.json:
+            about = {"env": run.options.env, "which": flags.which, "step": step, "episodes": count, "greedy": not flags.sample}
+            print(json.dumps({"eval_return_mean": mean, "eval_return_std": std, **about}), file=stdout)
+        else:
+            how = "sampled actions" if flags.sample else "greedy"
+            print(f"{run.options.env}, step {step}: return {mean:.4g} ± {std:.2g} over {count} episodes, {how}", file=stdout)
     return 0

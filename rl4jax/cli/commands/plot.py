@@ -56,8 +56,9 @@ def config_of(run: Path) -> dict[str, Any]:
 
 
 def groups_of(runs: Sequence[Path]) -> dict[str, list[Path]]:
-    """Runs that differ in nothing but the seed, under the settings in which they differ from the others."""
-    configs = {run: {name: str(value) for name, value in config_of(run).items() if name != "seed"} for run in runs}
+    """Runs that differ in nothing but seed, length and housekeeping, under the settings in which they differ from the others."""
+    alike = ("seed", "total_steps", "log_every", "checkpoint_every", "keep", "eval_every", "eval_episodes", "tensorboard")
+    configs = {run: {name: str(value) for name, value in config_of(run).items() if name not in alike} for run in runs}
     names = sorted({name for config in configs.values() for name in config})
     differing = [name for name in names if len({config.get(name) for config in configs.values()}) > 1]
     groups: dict[str, list[Path]] = {}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from rl4jax.core.errors import require
+from rl4jax.core.errors import CheckpointError, require
 
 from ..flags import parse
 from ..main import say
@@ -45,8 +45,16 @@ def command(argv: Sequence[str]) -> int:
 
 def check_is_longer(run) -> None:
     """Raise if the run has gone further than it should go."""
-    done = max(run.directory.steps(), default=0)
+    done = next((step for step in reversed(run.directory.steps()) if is_readable(run, step)), 0)
     require(run.last_step >= done, "--total-steps", run.options.total_steps, f"at least {done}: so far has {run.path} been trained")
+
+
+def is_readable(run, step: int) -> bool:
+    try:
+        run.metadata(step)
+    except CheckpointError:
+        return False
+    return True
 
 
 def compare_versions(run) -> None:

@@ -1,6 +1,7 @@
 """`rl4jax train ppo ENV`."""
 
 import contextlib
+import ctypes
 import datetime
 import functools
 import importlib.util
@@ -128,7 +129,11 @@ def run_session(run: "Run", *, as_json: bool, quiet: bool, stdout: Any) -> int:
                 say(f"Stopped by {outcome.signal.name} at step {outcome.step}; everything is saved. Go on: rl4jax resume {run.path}")
                 return 128 + outcome.signal
             result = result_of(run, outcome)
-            if outcome.was_finished and (run.path / "result.json").exists():
+            if (
+                outcome.was_finished
+                and (run.path / "result.json").exists()
+                and run.directory.read_json("result.json")["steps"] == outcome.step
+            ):
                 pictures = {what: path for what, path in picture_paths(run).items() if path.exists()}
             else:
                 run.directory.write_json("result.json", result)
@@ -138,6 +143,14 @@ def run_session(run: "Run", *, as_json: bool, quiet: bool, stdout: Any) -> int:
     with contextlib.redirect_stdout(stdout):
         print_result(run, result, pictures, outcome.tally.evaluation or {}, as_json=as_json)
     return 0
+
+
+def flush_all() -> None:
+    """Write out whatever Python and C libraries have printed so far."""
+    if sys.__stdout__ is not None:
+        sys.__stdout__.flush()
+    with contextlib.suppress(OSError, TypeError, AttributeError):  # where there is no such library
+        ctypes.CDLL(None).fflush(None)
 
 
 @contextlib.contextmanager
@@ -151,6 +164,7 @@ def stdout_for_result(reserved: bool) -> Iterator[Any]:
         number = os.dup(1)
         stack.callback(os.close, number)
         stack.callback(os.dup2, number, 1)
+        stack.callback(flush_all)  # what is still in a buffer belongs to stderr too
         stdout = stack.enter_context(open(number, "w", encoding="utf-8", closefd=False)) if sys.stdout is sys.__stdout__ else sys.stdout
         os.dup2(2, 1)
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
