@@ -158,14 +158,14 @@ def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
         packed = state.packed if state.obs_stats is None else pack(state.policy)
         playing, rollout = play_on_host(packed, env, state.playing, cfg.num_steps, key=play_key)
     else:  # the optimizer stays here: each array that goes in and out of a compiled program costs some microseconds
-        playing, rollout, key = _collect_in_graph(state._replace(opt_state=None, num_updates=None), on_device(env), on_device(cfg))
+        playing, rollout, key = _collect_in_graph(state._replace(opt_state=None, num_updates=None), on_device(env), cfg.num_steps)
     return state._replace(playing=playing, key=key), rollout
 
 
-@jax.jit
-def _collect_in_graph(state, env, cfg):
+@functools.partial(jax.jit, static_argnames="num_steps")
+def _collect_in_graph(state, env, num_steps):
     key, play_key = jax.random.split(state.key)
-    return *play_in_graph(pack(state.policy), env, state.playing, cfg.num_steps, key=play_key), key
+    return *play_in_graph(pack(state.policy), env, state.playing, num_steps, key=play_key), key
 
 
 class Batch(NamedTuple):

@@ -10,13 +10,14 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
+from rl4jax.algo import ppo
 from rl4jax.collect.playing import AnyVecEnv, Playing
 from rl4jax.core.errors import EnvError
 from rl4jax.core.gym_spaces import action_writer, batch_of, obs_reader
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.number import is_concrete
 from rl4jax.core.spaces import StaticSpace, clip_action
-from rl4jax.nn.model import Model, apply, initial_carry
+from rl4jax.nn.model import Model
 from rl4jax.nn.packed import Packed, pack
 
 from .run import load_run
@@ -49,9 +50,8 @@ class Policy:
 
 @functools.partial(jax.jit, static_argnames="space")
 def _act(packed: Packed, space: StaticSpace, obs: PyTree, carry: Any, mask: Any, key: PRNGKeyArray | None) -> tuple[PyTree, Any]:
-    model = packed.model
-    pi, _, carry = apply(model, obs, initial_carry(model) if carry is None else carry, mask)
-    return clip_action(space.space, pi.mode() if key is None else pi.sample(key)), carry
+    action, carry = ppo.act(packed.model, obs, carry, mask, key=key)
+    return clip_action(space.space, action), carry
 
 
 class GymPolicy:

@@ -135,10 +135,9 @@ class VecEnv(eqx.Module):
 
 def check_vec_env(env: Any, name: str) -> None:
     """Raise unless env is a vector environment of ours, or at least has its spaces: one environment alone is a common mistake."""
-    if not hasattr(env, "single_observation_space") or isinstance(env, gymnasium.vector.VectorEnv):
-        fix = "rl.VecEnv(env, num_envs=4)"
-        if isinstance(env, gymnasium.vector.VectorEnv):
-            fix = "rl.GymVecEnv(env)"
+    is_gymnasiums = isinstance(env, gymnasium.vector.VectorEnv)
+    if is_gymnasiums or not hasattr(env, "single_observation_space"):
+        fix = "rl.GymVecEnv(env)" if is_gymnasiums else "rl.VecEnv(env, num_envs=4)"
         if isinstance(env, gymnasium.Env):
             fix = "rl.GymVecEnv(lambda: env, num_envs=1)"
         elif isinstance(env, str):

@@ -37,7 +37,8 @@ def command(argv: Sequence[str]) -> int:
         run = build_run(settings, flags.run)
         with run.directory.lock():
             compare_versions(run)
-            check_is_longer(run)
+            if flags.total_steps is not None:
+                check_is_longer(run)
             if settings != stored:
                 store_settings(run, settings)
             return run_session(run, as_json=flags.json, quiet=flags.quiet, stdout=stdout)
