@@ -1,7 +1,14 @@
 from . import collect as collect, envs as envs, nn as nn
-from .algo import ppo as ppo
+from .algo import bc as bc, distill as distill, dqn as dqn, impala as impala, losses as losses, ppo as ppo
 from .cli import load_policy as load_policy
-from .collect import Evaluation as Evaluation, Rollout as Rollout, evaluate as evaluate
+from .collect import (
+    DiskReplay as DiskReplay,
+    Evaluation as Evaluation,
+    HostReplay as HostReplay,
+    Replay as Replay,
+    Rollout as Rollout,
+    evaluate as evaluate,
+)
 from .core import (
     AbstractEnv as AbstractEnv,
     AbstractLogger as AbstractLogger,

@@ -48,6 +48,8 @@ PACKAGES = ("collect", "envs", "nn")
 PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if not inspect.ismodule(getattr(rl, name))}
 PUBLIC |= {f"rl4jax.{package}.{name}": value for package in PACKAGES for name, value in public_names(getattr(rl, package)).items()}
 PUBLIC |= {f"rl4jax.ppo.{name}": getattr(rl.ppo, name) for name in VERBS}
+LOSSES = ("value_loss", "policy_loss_discrete", "policy_loss_continuous", "multi_head_value_loss")
+PUBLIC |= {f"rl4jax.losses.{name}": getattr(rl.losses, name) for name in LOSSES}
 
 
 @pytest.mark.parametrize("path", PUBLIC)

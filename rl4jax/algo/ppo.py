@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
@@ -20,24 +19,26 @@ from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 from rl4jax.collect.play import play_in_graph, play_on_host
 from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults, check_goes_on
 from rl4jax.collect.returns import gae
+from rl4jax.collect.revisit import reconsider
 from rl4jax.collect.reward_scale import RewardScale
 from rl4jax.collect.rollout import Rollout
 from rl4jax.core.contract import check_key
-from rl4jax.core.errors import ConfigError, is_count, require
+from rl4jax.core.errors import ConfigError, require
 from rl4jax.core.gym_vec_env import GymVecEnv
-from rl4jax.core.number import Number, is_concrete
+from rl4jax.core.number import Number
+from rl4jax.core.number_rules import CLIP, NOT_NEGATIVE, POSITIVE, RATE, SHARE, check_counts, check_numbers
 from rl4jax.core.on_device import on_device
 from rl4jax.core.running_stats import RunningStats
-from rl4jax.core.schedule import Linear, Schedule, as_setting, value_at
+from rl4jax.core.schedule import Schedule, as_setting, value_at
 from rl4jax.core.vec_env import check_vec_env
-from rl4jax.nn.clip import clip_grad_norm
-from rl4jax.nn.model import Model, Normalized, apply, initial_carry, reset_carry
+from rl4jax.nn.model import Model, Normalized, initial_carry
 from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
 
+from .acting import act as act
+from .loop import Metrics, identity, run
 from .minibatch import check_minibatches, pick, random_order
-
-Metrics = dict[str, Float[Array, "..."]]  # scalars; from `train` one per update
+from .optimizer import check_optimizer, make_adam
 
 
 class Config(eqx.Module):
@@ -62,28 +63,11 @@ class Config(eqx.Module):
     dual_clip_coef: Number | None = None  # Ye et al. 2020: a floor for the objective where the advantage is negative
 
     def __check_init__(self):
-        for name in ("update_epochs", "num_minibatches", "num_steps"):
-            require(is_count(getattr(self, name)), f"ppo.Config.{name}", getattr(self, name), "a positive integer")
-        for name, ok, rule in (
-            ("lr", lambda x: x >= 0, "zero or more, or a schedule"),
-            ("gamma", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"),
-            ("gae_lambda", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"),
-            ("clip_eps", lambda x: x > 0, "positive"),
-            ("vf_coef", lambda x: x >= 0, "zero or more"),
-            ("ent_coef", lambda x: x >= 0, "zero or more"),
-            ("max_grad_norm", lambda x: x >= 0, "positive, or 0 for no clipping"),
-            ("adam_eps", lambda x: x > 0, "positive"),
-            ("target_kl", lambda x: x > 0, "positive, or None for no early stop"),
-            ("dual_clip_coef", lambda x: x > 1, "greater than 1 (the paper uses 3), or None for no dual clipping"),
-        ):
-            setting = getattr(self, name)
-            for x in (setting.start, setting.end) if isinstance(setting, Linear) else (setting,):
-                if callable(x) or not is_concrete(x) or (x is None and "None" in rule):
-                    continue
-                number: Any = np.asarray(x)
-                good = number.dtype.kind in "iuf" and bool((np.isfinite(number) & ok(number)).all())
-                fix = "A line is rl.Linear(start, end, num_updates)." if isinstance(x, str) else ""
-                require(good, f"ppo.Config.{name}", setting, rule, fix)
+        check_counts(self, "ppo.Config", "update_epochs", "num_minibatches", "num_steps")
+        rules = {"lr": RATE, "gamma": SHARE, "gae_lambda": SHARE, "clip_eps": POSITIVE, "vf_coef": NOT_NEGATIVE, "ent_coef": NOT_NEGATIVE}
+        rules |= {"max_grad_norm": CLIP, "adam_eps": POSITIVE, "target_kl": (lambda x: x > 0, "positive, or None for no early stop")}
+        dual = (lambda x: x > 1, "greater than 1 (the paper uses 3), or None for no dual clipping")
+        check_numbers(self, "ppo.Config", rules | {"dual_clip_coef": dual})
 
 
 class State(NamedTuple):
@@ -131,22 +115,8 @@ def init(model: Model, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: o
 
 
 def make_optimizer(cfg: Config, num_updates: Int32[Array, ""] | int) -> optax.GradientTransformation:
-    """Global-norm clipping and Adam, with the learning rate of this update.
-
-    On all parameters as one vector: a CPU takes longer to start an operation on a small matrix than to run it.
-    """
-    clip = optax.stateless(lambda grads, _: clip_grad_norm(grads, cfg.max_grad_norm)[0])
-    adam = optax.scale_by_adam(eps=cfg.adam_eps)
-    return optax.flatten(optax.chain(clip, adam, optax.scale_by_learning_rate(value_at(cfg.lr, num_updates))))
-
-
-@eqx.filter_jit
-def act(
-    model: Model, obs: PyTree, carry: PyTree = None, mask: Bool[Array, " A"] | None = None, *, key: PRNGKeyArray | None = None
-) -> tuple[PyTree, PyTree]:
-    """An action for one observation and the next carry: the most likely action, or with a key a sampled one."""
-    pi, _, carry = apply(model, obs, initial_carry(model) if carry is None else carry, mask)
-    return pi.mode() if key is None else pi.sample(key), carry
+    """Global-norm clipping and Adam, with the learning rate of this update."""
+    return make_adam(value_at(cfg.lr, num_updates), cfg.adam_eps, cfg.max_grad_norm)
 
 
 def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
@@ -184,7 +154,7 @@ class Batch(NamedTuple):
 
 def loss(model: Model, batch: Batch, cfg: Config, carry: PyTree = None) -> tuple[Float[Array, ""], Metrics]:
     """Clipped surrogate, value and entropy: `policy_loss + vf_coef * value_loss - ent_coef * entropy`, means over valid steps."""
-    log_prob, entropy, value = evaluate_actions(model, batch, carry)
+    log_prob, entropy, value, _ = reconsider(model, batch, carry)
     count = jnp.maximum(batch.valid.sum(), 1)  # a minibatch may hold nothing but dead slots
 
     def means(*terms):  # one sum for all of them: on a CPU each takes longer to start than to run
@@ -221,23 +191,6 @@ def loss(model: Model, batch: Batch, cfg: Config, carry: PyTree = None) -> tuple
         "train/approx_kl": approx_kl,
         "train/clip_fraction": clip_fraction,
     }
-
-
-def evaluate_actions(model: Model, batch: Batch, carry: PyTree) -> tuple[Float[Array, "*N"], Float[Array, "*N"], Float[Array, "*N"]]:
-    """Log-probability, entropy and value of what was done; a recurrent model plays its columns again, from `carry`."""
-
-    def one(carry, now):
-        carry = reset_carry(model, carry, now.is_first)
-        pi, value, carry = apply(model, now.obs, carry, now.mask)
-        return carry, (pi.log_prob(now.action), pi.entropy(now.action), value)
-
-    if carry is None:
-        return jax.vmap(one, in_axes=(None, 0))(None, batch)[1]
-    return jax.lax.scan(jax.vmap(one), carry, batch)[1]
-
-
-def identity(tree: PyTree) -> PyTree:
-    return tree
 
 
 def update(
@@ -318,6 +271,8 @@ def prepare(state: State, rollout: Rollout, cfg: Config) -> tuple[Batch, tuple]:
         reward, reward_scale = reward_scale.apply(rollout, cfg.gamma)
     if obs_stats is not None:  # with the statistics that the policy played with: the ratio begins at 1
         obs, obs_stats = obs_stats.normalize(obs), obs_stats.update(obs, rollout.valid)
+    if rollout.value is None or rollout.next_value is None:
+        raise ConfigError("ppo.update: rollout has no values, so ppo.collect did not make it. Use that, or rl.collect.unroll.")
     discount = jnp.where(rollout.terminated, 0.0, cfg.gamma)
     trace = jnp.where(rollout.terminated | rollout.truncated, 0.0, cfg.gae_lambda)
     advantage = gae(reward, rollout.value, rollout.next_value, discount, trace)
@@ -333,10 +288,7 @@ def check_fits(state: State, cfg: Config, opt: optax.GradientTransformation | No
     for name, had in (("normalize_obs", state.obs_stats is not None), ("normalize_reward", state.reward_scale is not None)):
         asked = getattr(cfg, name)
         require(asked == had, f"ppo.update: cfg.{name}", asked, f"{had}, as it was for ppo.init", "Give all verbs the same Config.")
-    fitting = jax.eval_shape((opt or make_optimizer(cfg, 0)).init, state.packed.params)
-    if jax.tree.structure(fitting) != jax.tree.structure(state.opt_state):
-        what = "opt is not the optimizer that ppo.init was given" if opt else "opt is missing: ppo.init was given one"
-        raise ConfigError(f"ppo.update: {what}. Give both the same: opt=opt.")
+    check_optimizer("ppo", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
 
 
 def explained_variance(batch: Batch) -> Float[Array, ""]:
@@ -348,27 +300,4 @@ def train(
     state: State, env: AnyVecEnv, cfg: Config, num_updates: int, opt: optax.GradientTransformation | None = None
 ) -> tuple[State, Metrics]:
     """`num_updates` times collect and update, as one compiled program for in-graph environments; metrics have an axis in front."""
-    require(is_count(num_updates), "ppo.train: num_updates", num_updates, "a positive integer")
-    if not isinstance(env, GymVecEnv):
-        state, metrics = _train_in_graph(state, env, cfg, num_updates, opt)
-    else:
-        rows = []
-        for _ in range(num_updates):
-            state, row = collect_and_update(state, env, cfg, opt)
-            rows.append(row)
-        metrics = jax.tree.map(lambda *x: jnp.stack(x), *rows)
-    check_faults(state.playing.faults, env)
-    return state, metrics
-
-
-@functools.partial(jax.jit, static_argnames=("num_updates", "opt"))
-def _train_in_graph(state, env, cfg, num_updates, opt):
-    return jax.lax.scan(lambda state, _: collect_and_update(state, env, cfg, opt), state, length=num_updates)
-
-
-def collect_and_update(state: State, env: AnyVecEnv, cfg: Config, opt: optax.GradientTransformation | None = None) -> tuple[State, Metrics]:
-    """One turn of the loop, with the mean return and length of the episodes that ended in it among the metrics."""
-    state, rollout = collect(state, env, cfg)
-    state, metrics = update(state, rollout, cfg, opt)
-    seen = {"rollout/avg_return": rollout.mean_episode_return, "rollout/avg_length": rollout.mean_episode_length}
-    return state, metrics | seen
+    return run(collect, update, state, env, cfg, num_updates, opt)

@@ -10,7 +10,8 @@ from rl4jax.core.errors import CheckpointError, did_you_mean
 
 from .history import LOG, scalars
 
-RETURN, EVALUATION = "rollout/avg_return", "eval/return_mean"
+RETURN = "rollout/avg_return"
+EVALUATIONS = {RETURN: "eval/return_mean", "train/loss": "eval/loss"}  # what tells how good a curve is where it was not trained
 
 
 class Curve(NamedTuple):

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
 from rl4jax.core.errors import EnvError, did_you_mean
@@ -36,6 +37,17 @@ def make_eval_env(name: str, num_episodes: int) -> "AnyVecEnv":
     if name.startswith(GYM):
         at_once = max(n for n in range(1, HOST_EVAL_ENVS + 1) if num_episodes % n == 0)
     return make_env(name, at_once)
+
+
+def close(env: "AnyVecEnv") -> None:
+    """Let go of a host environment. One that cannot be closed is no reason to lose what was done in it."""
+    from rl4jax.core.gym_vec_env import GymVecEnv
+
+    if isinstance(env, GymVecEnv):
+        try:
+            env.close()
+        except Exception as error:
+            warnings.warn(f"{env} cannot be closed: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
 
 
 def make_picture_env(name: str) -> "AbstractEnv | gymnasium.Env":

@@ -8,8 +8,10 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
 from rl4jax.core.errors import ConfigError, did_you_mean
 
-from .options import Options, TrainFlags
-from .settings import ELSEWHERE, Rate, comments, known, rate
+from .algorithms import Algorithm
+from .options import flag_of
+from .rates import Rate, rate
+from .settings import Settings, checked, comments, defaults, elsewhere, known, read_toml
 
 T = TypeVar("T")
 
@@ -25,30 +27,52 @@ def parse(flags: type[T], argv: Sequence[str], *, command: str, description: str
         word = unknown[0].partition("=")[0]
         what = "flag" if word.startswith("-") else "further argument"
         fields = dataclasses.fields(flags)  # pyright: ignore[reportArgumentType]
-        names = [_flag(field.name) for field in fields if field.name not in ("env", "run", "runs")]
-        elsewhere = {_flag(theirs): _flag(ours) for theirs, ours in ELSEWHERE.items()}
-        raise ConfigError(f"rl4jax {command}: there is no {what} {word!r}. {did_you_mean(word, names, elsewhere)}")
+        names = [field.name for field in fields if field.name not in ("env", "run", "runs", "teachers")]
+        of_others = {flag_of(theirs): flag_of(ours) for theirs, ours in elsewhere(names).items()}
+        raise ConfigError(f"rl4jax {command}: there is no {what} {word!r}. {did_you_mean(word, map(flag_of, names), of_others)}")
     return cast(T, value)
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def read_settings(algorithm: Algorithm, argv: Sequence[str]) -> tuple[Any, Settings]:
+    """The flags, and all settings: defaults, then the preset, then the file, then the flags."""
+    cls: Any = flags_of(algorithm)
+    preset = "" if algorithm.imitates else "the preset of the environment, "
+    description = f"{algorithm.about} Settings come from {preset}a TOML file (--config) and flags; the later ones win."
+    read = functools.partial(parse, cls, command=algorithm.command, description=description)
+    asked_help = [word for word in argv if word in ("-h", "--help")]
+    first = read([word for word in argv if word not in asked_help])
+    file = read_toml(algorithm, first.config) if first.config else {}
+    usual = defaults(algorithm) | preset_of(algorithm, first, file) | file
+    flags = read(asked_help or argv, default=cls(**{name: usual[name] for name in usual if name in cls.__dataclass_fields__}))
+    return flags, {name: getattr(flags, name, default) for name, default in defaults(algorithm).items()}
+
+
+def preset_of(algorithm: Algorithm, flags: Any, file: Settings) -> Settings:
+    """The settings that are known to learn in the environment, if there are any and they are asked for."""
+    if algorithm.imitates or not flags.preset:
+        return {}
+    env = flags.env or file.get("env", "")
+    return checked(algorithm, algorithm.presets.get(env, {}), f"preset of {env}")
+
+
+METAVARS = {"env": "ENV", "teachers": "RUN"}
 
 
 @functools.cache
-def train_flags() -> type:
-    """`TrainFlags` and every field of `ppo.Config`, as one dataclass that tyro can read."""
+def flags_of(algorithm: Algorithm) -> type:
+    """The flags of the command and every setting of the algorithm, as one dataclass that tyro can read."""
     import tyro
 
-    from rl4jax.algo import ppo
-
-    help_of = comments(Options) | comments(TrainFlags) | comments(ppo.Config)
-    own = {field.name: (get_type_hints(TrainFlags)[field.name], field.default) for field in dataclasses.fields(TrainFlags)}
+    classes = (algorithm.options, algorithm.network, algorithm.module.Config, algorithm.flags)
+    help_of = {name: text for cls in classes for name, text in comments(cls).items()}
+    own = {field.name: (get_type_hints(algorithm.flags)[field.name], field.default) for field in dataclasses.fields(algorithm.flags)}
     fields = []
-    for name, (kind, default) in (own | known()).items():
-        metavar = "ENV" if name == "env" else None
-        hint = Annotated[flag_type(kind, name), tyro.conf.arg(help=help_of.get(name), metavar=metavar)]
-        fields.append((name, tyro.conf.Positional[hint] if name == "env" else hint, default))
+    for name, (kind, default) in (known(algorithm) | own).items():
+        hint = Annotated[flag_type(kind, name), tyro.conf.arg(help=help_of.get(name), metavar=METAVARS.get(name))]
+        if name == algorithm.positional:
+            fields.append((name, tyro.conf.Positional[hint], default))
+        elif name != "env":  # a clone's is that of its teacher
+            fields.append((name, hint, default))
     return dataclasses.make_dataclass("Flags", fields, frozen=True)
 
 
@@ -71,7 +95,9 @@ def flag_type(kind: Any, name: str) -> Any:
         return base(words[0])
 
     parts = get_args(kind) if optional else (kind,)
-    metavar = "FLOAT|linear(START,END)" if kind is Rate else "|".join(getattr(p, "__name__", "").upper() for p in parts)
+    metavar = (
+        "FLOAT|linear(START,END)|linear(START,END,LENGTH)" if kind is Rate else "|".join(getattr(p, "__name__", "").upper() for p in parts)
+    )
     spec = PrimitiveConstructorSpec(
         nargs=1,
         metavar=metavar.replace("NONETYPE", "none"),

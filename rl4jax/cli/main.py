@@ -11,7 +11,9 @@ from rl4jax.core.errors import ConfigError, Rl4JaxError, did_you_mean
 from .errors import RunFailed
 
 COMMANDS = {
-    "train": "train ppo ENV: train an agent; `rl4jax train ppo --help` lists every setting",
+    "train": "train ALGORITHM ENV: train an agent by ppo, dqn or impala; `rl4jax train ppo --help` lists every setting",
+    "bc": "bc RUN: clone the agent of a run",
+    "distill": "distill RUN...: distill the agents of one or several runs into one",
     "resume": "resume RUN: go on with a run that was interrupted, or make it longer",
     "eval": "eval RUN: play whole episodes and report their returns",
     "record": "record RUN: write a GIF of an episode",

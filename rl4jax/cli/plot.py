@@ -7,16 +7,17 @@ from typing import Any
 
 from rl4jax.core.errors import missing_extra
 
-from .curves import EVALUATION, RETURN, band_of, find_curve, read_curves
+from .curves import EVALUATIONS, RETURN, band_of, find_curve, read_curves
 
 INK, FAINT = "#33373d", "#d9dce1"
 COLOURS = ("#2f6fde", "#e2662d", "#1f9d6b", "#a04fc4", "#c9a100", "#d6336c", "#12a3b8", "#7a6a58")  # told apart also when printed grey
+AXES = {"steps": "environment steps", "epochs": "epochs"}  # by what a run counts
 MARKS: dict[str, Any] = {"marker": "o", "markersize": 6, "markeredgecolor": "white", "linestyle": "none", "zorder": 5}
 
 
-def plot_runs(runs: Sequence[Path], out: Path, *, key: str = RETURN, title: str = "") -> None:
+def plot_runs(runs: Sequence[Path], out: Path, *, key: str = RETURN, title: str = "", unit: str = "steps") -> None:
     """Draw one metric of several runs into one PNG: points faint, running mean solid, evaluations as dots."""
-    figure, axes = new_figure(title, key)
+    figure, axes = new_figure(title, key, unit)
     names = [run.resolve().name for run in runs]
     if len(set(names)) < len(runs):
         names = [str(run) for run in runs]
@@ -26,8 +27,8 @@ def plot_runs(runs: Sequence[Path], out: Path, *, key: str = RETURN, title: str 
         axes.plot(curve.steps, curve.values, color=colour, alpha=0.25, linewidth=1, solid_joinstyle="round")
         label = name if len(runs) > 1 else "training (running mean)"
         draw_line(axes, curve.smoothed(), colour, label)
-        evaluation = read_curves(run).get(EVALUATION)
-        if key == RETURN and evaluation is not None:
+        evaluation = read_curves(run).get(EVALUATIONS.get(key, ""))
+        if evaluation is not None:
             evaluated = True
             axes.plot(evaluation.steps, evaluation.values, color=INK if len(runs) == 1 else colour, **MARKS)
     if evaluated:
@@ -35,9 +36,9 @@ def plot_runs(runs: Sequence[Path], out: Path, *, key: str = RETURN, title: str 
     write(figure, axes, out)
 
 
-def plot_means(groups: Mapping[str, Sequence[Path]], out: Path, *, key: str = RETURN, title: str = "") -> None:
+def plot_means(groups: Mapping[str, Sequence[Path]], out: Path, *, key: str = RETURN, title: str = "", unit: str = "steps") -> None:
     """Draw each group of runs as its mean, in a band from the worst to the best of them, all smoothed."""
-    figure, axes = new_figure(title, key)
+    figure, axes = new_figure(title, key, unit)
     for i, (name, runs) in enumerate(groups.items()):
         band, colour = band_of([find_curve(run, key).smoothed() for run in runs]), COLOURS[i % len(COLOURS)]
         axes.fill_between(band.mean.steps, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
@@ -45,7 +46,7 @@ def plot_means(groups: Mapping[str, Sequence[Path]], out: Path, *, key: str = RE
     write(figure, axes, out)
 
 
-def new_figure(title: str, key: str) -> tuple[Any, Any]:
+def new_figure(title: str, key: str, unit: str) -> tuple[Any, Any]:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -56,7 +57,7 @@ def new_figure(title: str, key: str) -> tuple[Any, Any]:
     figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_xlabel("environment steps", color=INK)
+    axes.set_xlabel(AXES[unit], color=INK)
     axes.set_ylabel("return per episode" if key == RETURN else key, color=INK)
     axes.set_title(title, color=INK, loc="left", fontweight="bold")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))

@@ -3,15 +3,14 @@
 import dataclasses
 import functools
 import os
-import warnings
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from rl4jax.algo import ppo
-from rl4jax.collect.playing import AnyVecEnv, Playing
+from rl4jax.algo.acting import act
+from rl4jax.collect.playing import AnyVecEnv
 from rl4jax.core.errors import EnvError
 from rl4jax.core.gym_spaces import action_writer, batch_of, obs_reader
 from rl4jax.core.gym_vec_env import GymVecEnv
@@ -20,7 +19,8 @@ from rl4jax.core.spaces import StaticSpace, clip_action
 from rl4jax.nn.model import Model
 from rl4jax.nn.packed import Packed, pack
 
-from .run import load_run
+from .build import load_run
+from .environment import close
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Policy:
 
 @functools.partial(jax.jit, static_argnames="space")
 def _act(packed: Packed, space: StaticSpace, obs: PyTree, carry: Any, mask: Any, key: PRNGKeyArray | None) -> tuple[PyTree, Any]:
-    action, carry = ppo.act(packed.model, obs, carry, mask, key=key)
+    action, carry = act(packed.model, obs, carry, mask, key=key)
     return clip_action(space.space, action), carry
 
 
@@ -85,9 +85,18 @@ class GymPolicy:
         return jax.tree.map(lambda x: x[0], own), carry
 
 
-def make_policy(model: Model, env: AnyVecEnv, playing: Playing) -> Policy:
+def make_policy(model: Model, env: AnyVecEnv) -> Policy:
     """A model of an environment, ready to act on what the vector environment shows."""
-    return Policy(pack(model), StaticSpace(env.single_action_space), masked=env.action_mask(playing.env_state) is not None)
+    return Policy(pack(model), StaticSpace(env.single_action_space), masked=has_masks(env))
+
+
+def has_masks(env: Any) -> bool:
+    """Whether an environment says which actions are allowed. One on the host must be reset to know."""
+
+    def first_mask() -> Any:
+        return env.action_mask(env.reset(jax.random.key(0))[0])
+
+    return (first_mask() if isinstance(env, GymVecEnv) else jax.eval_shape(first_mask)) is not None
 
 
 def load_policy(run: str | os.PathLike[str], which: str = "latest") -> Policy | GymPolicy:
@@ -99,16 +108,7 @@ def load_policy(run: str | os.PathLike[str], which: str = "latest") -> Policy | 
     loaded = load_run(run)
     try:
         _, state = loaded.need(which)
-        policy = make_policy(state.policy, loaded.env, state.playing)
+        policy = make_policy(state.policy, loaded.env)
         return GymPolicy(policy, loaded.env) if isinstance(loaded.env, GymVecEnv) else policy
     finally:
         close(loaded.env)
-
-
-def close(env: AnyVecEnv) -> None:
-    """Let go of a host environment. One that cannot be closed is no reason to lose what was done in it."""
-    if isinstance(env, GymVecEnv):
-        try:
-            env.close()
-        except Exception as error:
-            warnings.warn(f"{env} cannot be closed: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)

@@ -31,3 +31,11 @@ PPO: dict[str, dict[str, Any]] = {
     "Pendulum": {"total_steps": 200_000, "gamma": 0.97} | _CONTINUOUS,
     "gym:LunarLander-v3": {"total_steps": 1_000_000} | _LUNAR,
 }  # fmt: skip
+
+DQN: dict[str, dict[str, Any]] = {
+    "CartPole": {"total_steps": 50_000},
+}
+
+IMPALA: dict[str, dict[str, Any]] = {
+    "CartPole": {"total_steps": 1_000_000, "num_envs": 8, "num_steps": 40, "lr": "linear(1e-3, 0)"},
+}

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -38,8 +38,8 @@ class Progress:
             yield
         self.say(f"{what}: {time.monotonic() - began:.1f} s", "dim")
 
-    def advance(self, step: int, total: int, returns: Iterable[float], note: str = "") -> None:
-        """Show the step, the mean of recent returns, the speed (since the first call, which comes after compiling) and the time left."""
+    def advance(self, step: int, total: int, unit: str, status: str) -> None:
+        """Show the step, how well it goes, the speed (since the first call, which comes after compiling) and the time left."""
         now = time.monotonic()
         if self._began_at is None:
             self._began, self._began_at, self._shown = now, step, now
@@ -48,10 +48,8 @@ class Progress:
             return
         self._shown = now
         speed = (step - self._began_at) / (now - self._began) if now > self._began else 0.0
-        returns = list(returns)
-        mean = f"return {sum(returns) / len(returns):.4g}" if returns else "no episode yet"
         if not self._console.is_terminal:
-            self.say(f"{step}/{total} steps, {speed:,.0f} steps/s, {mean}{note}")
+            self.say(f"{step}/{total} {unit}, {speed:,.0f} {unit}/s, {status}")
             return
         if self._bar is None:
             columns = TextColumn("{task.fields[text]}"), TimeRemainingColumn(compact=True)
@@ -59,7 +57,7 @@ class Progress:
             self._bar = Bars(*columns, console=self._console, refresh_per_second=DRAWINGS_PER_SECOND)
             self._task = self._bar.add_task("", total=total, completed=step, text="")
             self._bar.start()
-        self._bar.update(self._task, completed=step, text=f"{speed:,.0f} steps/s  {mean}{note}")
+        self._bar.update(self._task, completed=step, text=f"{speed:,.0f} {unit}/s  {status}")
 
     def pause(self) -> None:
         """Take the bar down; the next `advance` puts up a new one."""

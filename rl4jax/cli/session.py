@@ -1,39 +1,34 @@
-"""The training loop of the command line: collect, update, log, evaluate, checkpoint, until the end, a signal or a failure.
+"""The training loop of the command line: learn, log, evaluate, checkpoint, until the end, a signal or a failure.
 
-Exactly once: what an update has to say is in the log before its checkpoint is written; whoever goes on from a checkpoint first drops
-the later lines of the log. The verbs are called as a user's loop would, so every process runs the same compiled programs.
+Exactly once: what a turn has to say is in the log before its checkpoint is written; whoever goes on from a checkpoint first drops
+the later lines of the log. All turns are alike, so every process runs the same compiled programs.
 """
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from signal import Signals
 from typing import Any, NamedTuple
 
-import jax
-
-from rl4jax.algo import ppo
 from rl4jax.collect.evaluation import evaluate
-from rl4jax.collect.playing import AnyVecEnv, check_faults
-from rl4jax.collect.rollout import Rollout
-from rl4jax.core.errors import CheckpointError, Rl4JaxError
+from rl4jax.collect.playing import AnyVecEnv
+from rl4jax.core.errors import Rl4JaxError
 from rl4jax.core.log.logger import Logger
 
-from .environment import make_eval_env
+from .environment import close, make_eval_env
 from .errors import RunFailed
 from .history import open_history
 from .interrupts import Interrupts
-from .nonfinite import explain
-from .policy import close
 from .progress import Progress
-from .run import Run
+from .run import AbstractRun
 from .tally import Tally
+from .turn import Turn
 
 
 class Outcome(NamedTuple):
     """Where a session ended, why if a signal ended it, and whether there was nothing left to do."""
 
-    state: ppo.State
+    state: Any
     step: int
     tally: Tally
     signal: Signals | None = None
@@ -43,7 +38,7 @@ class Outcome(NamedTuple):
 class Session(NamedTuple):
     """What one process needs to go on with a run."""
 
-    run: Run
+    run: AbstractRun
     tally: Tally
     eval_env: AnyVecEnv
     log: Logger
@@ -51,7 +46,7 @@ class Session(NamedTuple):
     stop: Interrupts
 
 
-def train_session(run: Run, progress: Progress, eval_env: AnyVecEnv | None = None) -> Outcome:
+def train_session(run: AbstractRun, progress: Progress, eval_env: AnyVecEnv | None = None) -> Outcome:
     """Train from the newest checkpoint, or from the beginning, to the end. An environment to evaluate in is made unless given.
 
     The caller holds the lock of the folder.
@@ -72,78 +67,66 @@ def train_session(run: Run, progress: Progress, eval_env: AnyVecEnv | None = Non
             save(run, step, state, tally)
         first = step
         while step < run.last_step and stop.signal is None:
-            state = turn(session, state, step, first=step == first)
-            step += run.steps_per_update
+            state = one_turn(session, state, step, first=step == first)
+            step += run.steps_per_turn
         if stop.signal is not None:
             log.flush()
             save_unless_saved(run, step, state, tally)
         return Outcome(state, step, tally, stop.signal)
 
 
-def start(run: Run, progress: Progress) -> tuple[int, ppo.State, Tally]:
+def start(run: AbstractRun, progress: Progress) -> tuple[int, Any, Tally]:
     """The newest checkpoint, or a fresh state, which becomes checkpoint 0."""
     with progress.waiting("preparing"):
         found = run.load() if run.directory.steps() else None
         if found is not None:
             step, state = found
-            anew = " The episodes of a host environment begin anew: it cannot be stored." if run.on_host else ""
-            progress.say(f"Going on from step {step} of {run.last_step}.{anew}" if step < run.last_step else f"{run.path} is finished.")
+            plays_on_host = run.on_host and not run.algorithm.imitates
+            anew = " The episodes of a host environment begin anew: it cannot be stored." if plays_on_host else ""
+            goes_on = f"Going on from {run.place(step)} of {run.last_step}.{anew}"
+            progress.say(goes_on if step < run.last_step else f"{run.path} is finished.")
             return step, state, Tally.from_metadata(run.metadata(step))
         state, tally = run.fresh(), Tally()
         save(run, 0, state, tally)
         return 0, state, tally
 
 
-def turn(session: Session, state: ppo.State, step: int, *, first: bool) -> ppo.State:
-    """One update and everything that belongs to it. If it fails, the last good state is saved."""
+def one_turn(session: Session, state: Any, step: int, *, first: bool) -> Any:
+    """A turn of learning and everything that belongs to it. If it fails, the last good state is saved."""
     run, tally = session.run, session.tally
     good = [(step, state)]
     with saved_on_failure(run, tally, good):
         began = time.perf_counter()
-        state, rollout, metrics = learn(session, state, first)
+        state, turn = run.learn(state, step, session.progress, first=first)
         tally.add_seconds(time.perf_counter() - began)
-        if metrics["train/skipped"] and run.options.on_nonfinite == "stop":
-            raise RunFailed(f"The update after step {step} learned nothing. {explain(metrics, rollout)} Or go on: --on-nonfinite skip.")
-        check_faults(state.playing.faults, run.env)
-        step += run.steps_per_update
-        tally.add_turn(rollout, metrics)
+        step += run.steps_per_turn
+        tally.add_turn(turn)
         good.append((step, state))
         note = f"  {tally.total_skipped} skipped" if tally.total_skipped else ""
-        session.progress.advance(step, run.last_step, tally.recent, note)
-        keep_house(session, state, step, metrics)
+        session.progress.advance(step, run.last_step, run.algorithm.unit, run.status(turn, tally.recent) + note)
+        keep_house(session, state, step, turn)
     return state
 
 
-def learn(session: Session, state: ppo.State, first: bool) -> tuple[ppo.State, Rollout, Mapping[str, Any]]:
-    """Collect and update; metrics come back on the host. The first time is shown as what it is."""
-    run, progress = session.run, session.progress
-    with progress.waiting("compiling collect", shown=first):
-        state, rollout = ppo.collect(state, run.env, run.cfg)
-        if first:
-            jax.block_until_ready(rollout)
-    with progress.waiting("compiling update", shown=first):
-        state, metrics = ppo.update(state, rollout, run.cfg)
-        return state, rollout, jax.device_get(metrics)
-
-
-def keep_house(session: Session, state: ppo.State, step: int, metrics: Mapping[str, Any]) -> None:
-    """Log, evaluate, checkpoint, in this order, what is due after an update."""
-    run, tally, options = session.run, session.tally, session.run.options
-    update, last = step // run.steps_per_update, step == run.last_step
+def keep_house(session: Session, state: Any, step: int, turn: Turn) -> None:
+    """Log, evaluate, checkpoint, in this order, what is due after a turn."""
+    run, tally = session.run, session.tally
+    number, last = step // run.steps_per_turn, step == run.last_step
+    log, evaluation, checkpoint = (last or (every > 0 and number % every == 0) for every in run.rhythm)
     began = time.perf_counter()
-    if last or update % run.log_every == 0:
-        session.log.log_metrics({**metrics, **tally.take_line()}, step)
+    if log:
+        session.log.log_metrics({**turn.metrics, **tally.take_line()}, step)
     tally.add_housekeeping(time.perf_counter() - began)
-    if last or (options.eval_every and update % options.eval_every == 0):
+    if evaluation:
         assess(session, state, step)
     began = time.perf_counter()
-    if last or update % run.checkpoint_every == 0:
+    if checkpoint:
         session.log.flush()
         save(run, step, state, tally)
     tally.add_housekeeping(time.perf_counter() - began)
 
 
-def assess(session: Session, state: ppo.State, step: int) -> None:
+def assess(session: Session, state: Any, step: int) -> None:
     """Evaluate, log it, and keep the state if it is the best so far."""
     run = session.run
     if step == run.last_step:
@@ -154,27 +137,29 @@ def assess(session: Session, state: ppo.State, step: int) -> None:
     run.directory.save_best(step, state, float(result.mean))
 
 
-def save(run: Run, step: int, state: ppo.State, tally: Tally) -> None:
-    run.directory.save(step, state, metadata=tally.metadata())
+def save(run: AbstractRun, step: int, state: Any, tally: Tally) -> None:
+    with run.storing(state):
+        run.directory.save(step, state, metadata=tally.metadata())
 
 
-def save_unless_saved(run: Run, step: int, state: ppo.State, tally: Tally) -> None:
+def save_unless_saved(run: AbstractRun, step: int, state: Any, tally: Tally) -> None:
     if step not in run.directory.steps():
         save(run, step, state, tally)
 
 
 @contextlib.contextmanager
-def saved_on_failure(run: Run, tally: Tally, good: list[tuple[int, ppo.State]]) -> Iterator[None]:
+def saved_on_failure(run: AbstractRun, tally: Tally, good: list[tuple[int, Any]]) -> Iterator[None]:
     """Whatever goes wrong, the last good state is on disk before anyone hears of it."""
     try:
         yield
     except Exception as error:
         step, state = good[-1]
-        kept = f"The state of step {step} is saved in {run.path}."
+        kept = f"The state of {run.place(step)} is saved in {run.path}."
         try:
             save_unless_saved(run, step, state, tally)
-        except CheckpointError as problem:
-            kept = f"The last state could not be saved either: {problem}"
+        except Rl4JaxError as problem:
+            newest = run.place(max(run.directory.steps(), default=0))
+            kept = f"The state of {run.place(step)} could not be saved: {problem} The newest one in {run.path} is that of {newest}."
         if isinstance(error, Rl4JaxError):
             raise RunFailed(f"{error}\n{kept}") from error
         raise

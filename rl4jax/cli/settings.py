@@ -9,36 +9,54 @@ import inspect
 import re
 import tomllib
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rl4jax.core.errors import ConfigError, did_you_mean, is_count, require
 
-from .options import Options
+from .algorithms import Algorithm
+from .rates import Rate, as_setting, as_typed, rate
 
 Settings = dict[str, Any]
-ELSEWHERE = {  # what Stable-Baselines3 and CleanRL call ours
-    "learning_rate": "lr", "n_steps": "num_steps", "n_epochs": "update_epochs", "clip_range": "clip_eps", "clip_coef": "clip_eps",
-    "total_timesteps": "total_steps", "n_envs": "num_envs", "net_arch": "hidden", "norm_adv": "normalize_advantage",
-}  # fmt: skip
+NAMES_ELSEWHERE = {  # what Stable-Baselines3, CleanRL, RLlib and others call ours
+    "lr": "learning_rate step_size",
+    "total_steps": "total_timesteps num_timesteps timesteps",
+    "num_envs": "n_envs",
+    "num_steps": "n_steps train_freq train_frequency unroll_length rollout_length",
+    "hidden": "net_arch hidden_sizes hidden_layers",
+    "update_epochs": "n_epochs num_epochs",
+    "epochs": "n_epochs num_epochs",
+    "clip_eps": "clip_range clip_coef",
+    "normalize_advantage": "norm_adv",
+    "ent_coef": "entropy_coef entropy_coeff entropy_cost",
+    "vf_coef": "value_coef vf_loss_coeff baseline_cost",
+    "capacity": "buffer_size buffer_capacity memory_size replay_size",
+    "target_every": "target_update_interval target_network_frequency target_network_update_freq target_update_freq",
+    "epsilon": "exploration_fraction exploration_initial_eps exploration_final_eps exploration start_e end_e eps",
+    "learning_starts": "learning_start warmup_steps",
+    "double": "double_q double_dqn",
+    "dueling": "dueling_dqn",
+    "prioritized": "prioritized_replay prioritized_experience_replay per",
+    "priority_alpha": "prioritized_replay_alpha per_alpha",
+    "priority_beta": "prioritized_replay_beta per_beta",
+    "clip_rho": "vtrace_clip_rho_threshold clip_rho_threshold",
+    "clip_pg_rho": "vtrace_clip_pg_rho_threshold clip_pg_rho_threshold",
+}
 
 
-class Rate:
-    """The kind of a setting that is a number or `linear(START, END)`, a straight line over the whole run."""
-
-    pattern = re.compile(r"\s*linear\(\s*([^,\s]+)\s*,\s*([^,\s]+)\s*\)\s*")
+def elsewhere(names: Iterable[str]) -> dict[str, str]:
+    """What others call these settings of ours."""
+    return {theirs: ours for ours in names for theirs in NAMES_ELSEWHERE.get(ours, "").split()}
 
 
 @functools.cache
-def known() -> dict[str, tuple[Any, Any]]:
-    """The kind and the default of every setting: `Options`, then `ppo.Config`, whose numbers are floats here."""
-    from rl4jax.algo import ppo
-
+def known(algorithm: Algorithm) -> dict[str, tuple[Any, Any]]:
+    """The kind and the default of every setting, whose numbers are floats here and whose lines are text."""
     settings = {}
-    for cls in (Options, ppo.Config):
+    for cls in (algorithm.options, algorithm.network, algorithm.module.Config):
         hints = get_type_hints(cls)
-        settings |= {field.name: (_kind(hints[field.name]), field.default) for field in dataclasses.fields(cls)}
+        settings |= {field.name: (_kind(hints[field.name]), as_typed(field.default)) for field in dataclasses.fields(cls)}
     return settings
 
 
@@ -54,16 +72,29 @@ def _kind(hint: Any) -> Any:
     return float | None if types.NoneType in parts else float
 
 
-def defaults() -> Settings:
-    return {name: default for name, (_, default) in known().items()}
+def defaults(algorithm: Algorithm) -> Settings:
+    return {name: default for name, (_, default) in known(algorithm).items()}
 
 
-def checked(settings: Mapping[str, Any], source: str) -> Settings:
+def part(cls: type, settings: Settings) -> Any:
+    """The settings that are fields of a class, as that class."""
+    return cls(**{field.name: settings[field.name] for field in dataclasses.fields(cls)})
+
+
+def make_config(algorithm: Algorithm, settings: Settings, *, num_updates: int, num_steps: int) -> Any:
+    """The `Config` of the algorithm, for a run of this length."""
+    lengths = dict.fromkeys(algorithm.in_steps, num_steps)
+    values = {name: as_setting(value, lengths.get(name, num_updates)) for name, value in settings.items()}
+    return part(algorithm.module.Config, values)
+
+
+def checked(algorithm: Algorithm, settings: Mapping[str, Any], source: str) -> Settings:
     """The settings with every value as its kind, or a `ConfigError` that names the source."""
+    kinds = known(algorithm)
     for name in settings:
-        if name not in known():
-            raise ConfigError(f"{source}: there is no setting {name!r}. {did_you_mean(name, known(), ELSEWHERE)}")
-    return {name: convert(value, known()[name][0], f"{source}: {name}") for name, value in settings.items()}
+        if name not in kinds:
+            raise ConfigError(f"{source}: {algorithm.title} has no setting {name!r}. {did_you_mean(name, kinds, elsewhere(kinds))}")
+    return {name: convert(value, kinds[name][0], f"{source}: {name}") for name, value in settings.items()}
 
 
 def convert(value: Any, kind: Any, name: str) -> Any:
@@ -81,6 +112,9 @@ def convert(value: Any, kind: Any, name: str) -> Any:
     if float in (kind, *parts):
         require(is_number, name, value, 'a number, or "none"' if parts else "a number")
         return float(value)
+    if kind == tuple[str, ...]:
+        require(isinstance(value, list | tuple) and all(isinstance(x, str) for x in value), name, value, "a list of strings")
+        return tuple(value)  # pyright: ignore[reportArgumentType]
     if get_origin(kind) is tuple:
         require(isinstance(value, list | tuple) and all(is_count(x) for x in value), name, value, "a list of positive integers")
         return tuple(value)  # pyright: ignore[reportArgumentType]
@@ -95,23 +129,14 @@ def convert(value: Any, kind: Any, name: str) -> Any:
     return value
 
 
-def rate(text: Any, name: str) -> float | str:
-    """What was typed, in one spelling."""
-    try:
-        match = Rate.pattern.fullmatch(text)
-        return f"linear({float(match[1])}, {float(match[2])})" if match else float(text)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{name} = {text!r} must be a number or linear(START, END), such as 'linear(3e-4, 0)'.") from error
-
-
-def read_toml(path: str) -> Settings:
+def read_toml(algorithm: Algorithm, path: str) -> Settings:
     try:
         settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"--config {path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:  # not UTF-8, or not TOML
         raise ConfigError(f"--config {path} is not TOML: {error}.") from error
-    return checked(settings, f"--config {path}")
+    return checked(algorithm, settings, f"--config {path}")
 
 
 def to_toml(settings: Settings) -> str:
@@ -139,9 +164,12 @@ def _toml(value: Any) -> str:
 
 @functools.cache
 def comments(cls: type) -> dict[str, str]:
-    """The comment behind each field of a class: its help."""
-    try:
-        source = inspect.getsource(cls)
-    except OSError:  # installed without sources
-        return {}
-    return {match[1]: match[2].strip() for match in re.finditer(r"^    (\w+): [^#\n]*#(?! fmt| noqa) *(.*)$", source, re.MULTILINE)}
+    """The comment behind each field of a class of ours: its help."""
+    texts = {}
+    for parent in reversed([parent for parent in cls.__mro__ if parent.__module__.startswith("rl4jax.")]):
+        try:
+            source = inspect.getsource(parent)
+        except OSError:  # installed without sources
+            continue
+        texts |= {match[1]: match[2].strip() for match in re.finditer(r"^    (\w+): [^#\n]*#(?! fmt| noqa) *(.*)$", source, re.MULTILINE)}
+    return texts

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from rl4jax.collect.evaluation import Evaluation
-from rl4jax.collect.rollout import Rollout
+
+from .turn import Turn
 
 
 @dataclasses.dataclass
@@ -27,28 +28,26 @@ class Tally:
 
     def __post_init__(self):
         self.recent: collections.deque[float] = collections.deque(maxlen=100)  # returns
-        self._first: float | None = None  # seconds of the first collect and update of this process
+        self._first: float | None = None  # seconds of the first turn of this process
         self._others: collections.deque[float] = collections.deque(maxlen=101)
         self._seconds = 0.0
 
-    def add_turn(self, rollout: Rollout, metrics: Mapping[str, Any]) -> None:
-        """Count what happened in a rollout and its update."""
-        ended = (np.asarray(rollout.terminated) | np.asarray(rollout.truncated)) & np.asarray(rollout.valid)
-        returns = np.asarray(rollout.episode_return)[ended]
-        self.recent.extend(returns.tolist())
-        self.episodes += len(returns)
-        self.return_sum += float(returns.sum(dtype=np.float64))
-        self.length_sum += float(np.asarray(rollout.episode_length)[ended].sum())
-        self.skipped += int(metrics["train/skipped"])
-        self.total_skipped += int(metrics["train/skipped"])
+    def add_turn(self, turn: Turn) -> None:
+        """Count what happened in a turn."""
+        self.recent.extend(turn.returns.tolist())
+        self.episodes += len(turn.returns)
+        self.return_sum += float(turn.returns.sum(dtype=np.float64))
+        self.length_sum += float(turn.lengths.sum(dtype=np.float64))
+        self.skipped += turn.skipped
+        self.total_skipped += turn.skipped
 
-    def add_seconds(self, collect_and_update: float) -> None:
+    def add_seconds(self, seconds: float) -> None:
         """Count the time of a turn. The first one compiles."""
-        self._seconds += collect_and_update
+        self._seconds += seconds
         if self._first is None:
-            self._first = collect_and_update
+            self._first = seconds
         else:
-            self._others.append(collect_and_update)
+            self._others.append(seconds)
 
     def add_housekeeping(self, seconds: float) -> None:
         """Count the time that logs and checkpoints took."""

@@ -17,6 +17,7 @@ from rl4jax.nn.packed import Packed, pack
 
 from .playing import AnyVecEnv, Playing
 from .rollout import Rollout
+from .values_after import next_values
 
 MOST_AHEAD = 2**22  # numbers that are drawn before a rollout: 16 MB
 
@@ -39,15 +40,22 @@ class Moment(NamedTuple):
     is_first: Any  # likewise
 
 
-def unroll(model: Model, env: AnyVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray) -> tuple[Playing, Rollout]:
-    """Play `num_steps` steps with sampled actions, from where the last rollout ended. In-graph environments may be traced."""
+def unroll(
+    model: Model, env: AnyVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True
+) -> tuple[Playing, Rollout]:
+    """Play `num_steps` steps with sampled actions, from where the last rollout ended. In-graph environments may be traced.
+
+    Unless `judged`, the rollout has no values: for learners that ask a critic of their own.
+    """
     if isinstance(env, GymVecEnv):
-        return play_on_host(pack(model), env, playing, num_steps, key=key)
-    return play_in_graph(pack(model), env, playing, num_steps, key=key)
+        return play_on_host(pack(model), env, playing, num_steps, key=key, judged=judged)
+    return play_in_graph(pack(model), env, playing, num_steps, key=key, judged=judged)
 
 
-@functools.partial(jax.jit, static_argnames="num_steps")
-def play_in_graph(packed: Packed, env: VecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray) -> tuple[Playing, Rollout]:
+@functools.partial(jax.jit, static_argnames=("num_steps", "judged"))
+def play_in_graph(
+    packed: Packed, env: VecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True
+) -> tuple[Playing, Rollout]:
     """One program: a scan over the steps."""
     act_key, step_key = jax.random.split(key)
     # All at once: drawing numbers step by step would cost more than a small network.
@@ -70,12 +78,14 @@ def play_in_graph(packed: Packed, env: VecEnv, playing: Playing, num_steps: int,
     # Known without being written down at each step, which costs time.
     is_first = jnp.concatenate([playing.is_first[None], (moments.terminated | moments.truncated)[:-1]])
     moments = moments._replace(is_first=is_first, valid=jnp.ones_like(is_first))
-    rollout, episode_return, episode_length = judge(packed, playing, moments)
+    rollout, episode_return, episode_length = (judge if judged else remember)(packed, playing, moments)
     return Playing(*end, episode_return, episode_length, playing.faults + find_faults(env, moments)), rollout
 
 
-def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray) -> tuple[Playing, Rollout]:
-    """The same from Python: one compiled call per step, and one per rollout."""
+def play_on_host(
+    packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True
+) -> tuple[Playing, Rollout]:
+    """The same from Python: one compiled call per step, and one or two per rollout."""
     env_state, obs, is_first, carry = playing.env_state, playing.obs, playing.is_first, playing.carry
     noise, structure = jax.tree.flatten(_noise_on_host(packed, playing._replace(env_state=None), num_steps, key))
     noise, moments = [np.asarray(x) for x in noise], []
@@ -92,7 +102,8 @@ def play_on_host(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: in
         moments.append(moment)
         obs, is_first, carry = step.obs, next_is_first(step), next_carry
     stacked = jax.tree.map(lambda *x: np.stack(x), *with_equal_masks(moments))
-    rollout, episode_return, episode_length = _judge_on_host(packed, playing._replace(env_state=None), stacked)
+    finish = _judge_on_host if judged else _remember_on_host
+    rollout, episode_return, episode_length = finish(packed, playing._replace(env_state=None), stacked)
     return Playing(env_state, obs, is_first, carry, episode_return, episode_length, playing.faults), rollout
 
 
@@ -133,11 +144,8 @@ def draw_ahead(model: Model, playing: Playing, keys: Key[Array, "T B"]) -> tuple
     return jax.vmap(jax.vmap(make))(keys), lambda noise: noise
 
 
-def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
-    """T moments with their values, as a rollout; and of the episodes that go on, their returns and lengths so far."""
-
-    def value_of(obs, carry):
-        return apply(packed.model, obs, carry)[1]
+def remember(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
+    """T moments as a rollout without values; and of the episodes that go on, their returns and lengths so far."""
 
     def log_prob_of(obs, carry, mask, action):
         return apply(packed.model, obs, carry, mask)[0].log_prob(action)
@@ -145,22 +153,14 @@ def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, F
     log_prob = moments.log_prob
     if log_prob is None:
         log_prob = jax.vmap(jax.vmap(log_prob_of))(moments.obs, moments.carry, moments.mask, moments.action)
-    value = jax.vmap(jax.vmap(value_of))(moments.obs, moments.carry)
-    last_value = jax.vmap(value_of)(*jax.tree.map(lambda x: x[-1], (moments.final_obs, moments.next_carry)))
-    # What a step led to is what the next one sees, except where an episode was truncated. That is rare, and the values of all last
-    # observations cost as much as those of all others: so they are computed only if there is one.
-    next_value = jax.lax.cond(
-        moments.truncated.any(),
-        lambda: jax.vmap(jax.vmap(value_of))(moments.final_obs, moments.next_carry),
-        lambda: jnp.concatenate([value[1:], last_value[None]]),
-    )
     episode_return, episode_length, so_far = episodes(moments, playing.episode_return, playing.episode_length)
     rollout = Rollout(
         obs=moments.obs,
+        next_obs=moments.final_obs,
         action=moments.action,
         log_prob=log_prob,
-        value=value,
-        next_value=jnp.where(moments.terminated, 0.0, next_value),
+        value=None,
+        next_value=None,
         reward=moments.reward,
         terminated=moments.terminated,
         truncated=moments.truncated,
@@ -173,6 +173,19 @@ def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, F
         episode_length=episode_length,
     )
     return rollout, *so_far
+
+
+def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
+    """The same with values."""
+
+    def value_of(obs, carry):
+        return apply(packed.model, obs, carry)[1]
+
+    value = jax.vmap(jax.vmap(value_of))(moments.obs, moments.carry)
+    next_value = next_values(packed.model, value, moments.final_obs, moments.next_carry, moments.terminated, moments.truncated)
+    rollout, episode_return, episode_length = remember(packed, playing, moments)
+    rollout = rollout._replace(value=value, next_value=next_value)
+    return rollout, episode_return, episode_length
 
 
 def episodes(
@@ -224,4 +237,4 @@ def choose_on_host(packed: Packed, obs: PyTree, is_first: Array | None, carry: P
     return action, carry, next_carry
 
 
-_judge_on_host = jax.jit(judge)
+_remember_on_host, _judge_on_host = jax.jit(remember), jax.jit(judge)

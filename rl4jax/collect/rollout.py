@@ -15,10 +15,11 @@ class Rollout(NamedTuple):
     """
 
     obs: PyTree  # [T, B, ...], what was acted on
+    next_obs: PyTree  # what the step led to; at an end the true last observation, not the first of the next episode
     action: PyTree  # as sampled; a continuous one is clipped to its box only for the environment
     log_prob: Float[Array, "T B"]
-    value: Float[Array, "T B"]
-    next_value: Float[Array, "T B"]  # of what the step led to: 0 after a termination, of the true last observation after a truncation
+    value: Float[Array, "T B"] | None  # by the critic that played; None where the learner asks its own, as in V-trace and Q-learning
+    next_value: Float[Array, "T B"] | None  # likewise, of next_obs; 0 after a termination
     reward: Float[Array, "T B"]
     terminated: Bool[Array, "T B"]
     truncated: Bool[Array, "T B"]

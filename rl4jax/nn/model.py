@@ -55,4 +55,4 @@ class Normalized(eqx.Module):
         return initial_carry(self.model)
 
     def __call__(self, obs: PyTree, *carry: PyTree) -> tuple:
-        return self.model(self.stats.normalize(obs), *carry)
+        return self.model(jax.lax.stop_gradient(self.stats).normalize(obs), *carry)  # statistics are no weights: nothing learns them

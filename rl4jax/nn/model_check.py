@@ -6,6 +6,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 from gymnasium.spaces import flatdim
+from jaxtyping import PyTree
 
 from rl4jax.core.contract import describe
 from rl4jax.core.errors import ShapeError
@@ -17,6 +18,27 @@ from .model import Model, initial_carry
 
 def check_model(model: Model, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> None:
     """Raise a clear error unless the model maps one observation to a distribution over the actions and one value."""
+    name, (pi, carry, next_carry) = type(model).__name__, check_answer(model, struct_of(observation_space))
+    action = jax.eval_shape(lambda pi: pi.sample(jax.random.key(0)), pi)
+    if describe(action) != describe(struct_of(action_space)):
+        raise ShapeError(
+            f"{name}: its {type(pi).__name__} samples actions {describe(action)}, but the environment takes "
+            f"{describe(struct_of(action_space))} ({action_space}). Build it from the space: rl.nn.ActionHead(action_space, ...)."
+        )
+    if pi.mask_size != flatdim(action_space):
+        raise ShapeError(
+            f"{name}: its {type(pi).__name__} has {pi.mask_size} numbers for the choices of {action_space}, which has "
+            f"{flatdim(action_space)}."
+        )
+    if carry is not None and describe(next_carry) != describe(carry):
+        raise ShapeError(f"{name}: the carry becomes {describe(next_carry)}, but initial_carry() is {describe(carry)}. Make the two agree.")
+
+
+def check_answer(model: Model, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[AbstractDistribution, PyTree, PyTree]:
+    """Raise a clear error unless the model maps one observation to a distribution and one value.
+
+    What comes back are shapes: the distribution, and the carry before and after, None without.
+    """
     name = type(model).__name__
     if isinstance(model, type) or not callable(model):
         what = f"the class {model.__name__}" if isinstance(model, type) else f"a {name}"
@@ -24,7 +46,7 @@ def check_model(model: Model, observation_space: gymnasium.Space, action_space: 
         raise TypeError(f"model is {what}; it must be an eqx.Module that is called with one observation. {fix}")
     carry = jax.eval_shape(lambda: initial_carry(model))
     form = "(distribution, value)" if carry is None else "(distribution, value, carry)"
-    answer = jax.eval_shape(model, struct_of(observation_space), *(() if carry is None else (carry,)))
+    answer = jax.eval_shape(model, obs, *(() if carry is None else (carry,)))
     if not isinstance(answer, tuple) or len(answer) != (2 if carry is None else 3):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
         hint = " A recurrent model needs a method initial_carry()." if isinstance(answer, tuple) and len(answer) == 3 else ""
@@ -40,19 +62,7 @@ def check_model(model: Model, observation_space: gymnasium.Space, action_space: 
         raise ShapeError(
             f"{name}: a value of shape {shape} for one observation; it must be a float scalar. Use value[0] or jnp.squeeze(value)."
         )
-    action = jax.eval_shape(lambda pi: pi.sample(jax.random.key(0)), pi)
-    if describe(action) != describe(struct_of(action_space)):
-        raise ShapeError(
-            f"{name}: its {type(pi).__name__} samples actions {describe(action)}, but the environment takes "
-            f"{describe(struct_of(action_space))} ({action_space}). Build it from the space: rl.nn.ActionHead(action_space, ...)."
-        )
-    if pi.mask_size != flatdim(action_space):
-        raise ShapeError(
-            f"{name}: its {type(pi).__name__} has {pi.mask_size} numbers for the choices of {action_space}, which has "
-            f"{flatdim(action_space)}."
-        )
-    if carry is not None and describe(answer[2]) != describe(carry):
-        raise ShapeError(f"{name}: the carry becomes {describe(answer[2])}, but initial_carry() is {describe(carry)}. Make the two agree.")
+    return pi, carry, None if carry is None else answer[2]
 
 
 def _name(x: Any) -> str:

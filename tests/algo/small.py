@@ -68,3 +68,31 @@ class Mixed(rl.AbstractEnv):
         reward = jnp.where(sign[0] > 0, action["move"][0], 1 - action["move"][0]) + sign[0] * action["pair"][1].mean()
         state = (t + 1, sign)
         return state, rl.Step(self._obs(state), reward.astype(jnp.float32), t + 1 >= self.length, jnp.array(False))
+
+
+PROBES = {
+    "ProbeObservation": [[-1.0], [1.0]],
+    "ProbeContext": [[-1.0], [1.0]],
+    "ProbeDiscount": [[0.0], [1.0]],
+}  # what is seen there; elsewhere 0
+
+
+class AnyOf(rl.AbstractEnv):
+    """One of several probes by its number, so that they share a compiled program."""
+
+    number: jax.Array
+    probes: tuple
+
+    @property
+    def observation_space(self):
+        return self.probes[0].observation_space
+
+    @property
+    def action_space(self):
+        return self.probes[0].action_space
+
+    def reset(self, key):
+        return jax.lax.switch(self.number, [probe.reset for probe in self.probes], key)
+
+    def step(self, state, action, key):
+        return jax.lax.switch(self.number, [probe.step for probe in self.probes], state, action, key)

@@ -100,7 +100,7 @@ def make_rollout(case):
         "episode_return": jnp.full(played["reward"].shape, jnp.nan),
         "episode_length": jnp.zeros(played["reward"].shape, jnp.int32),
     }
-    return rl.Rollout(**played, **none_ended, privileged=None)
+    return rl.Rollout(**played, **none_ended, next_obs=None, privileged=None)
 
 
 class Still(rl.AbstractEnv):

@@ -7,31 +7,9 @@ import pytest
 
 import rl4jax as rl
 from rl4jax import ppo
-from tests.algo.small import Loop, started
+from tests.algo.small import PROBES, AnyOf, Loop, started
 
 GAMMA = 0.5
-SEEN = {"ProbeObservation": [[-1.0], [1.0]], "ProbeContext": [[-1.0], [1.0]], "ProbeDiscount": [[0.0], [1.0]]}
-
-
-class AnyOf(rl.AbstractEnv):
-    """One of several probes by its number, so that they share a compiled program."""
-
-    number: jax.Array
-    probes: tuple
-
-    @property
-    def observation_space(self):
-        return self.probes[0].observation_space
-
-    @property
-    def action_space(self):
-        return self.probes[0].action_space
-
-    def reset(self, key):
-        return jax.lax.switch(self.number, [probe.reset for probe in self.probes], key)
-
-    def step(self, state, action, key):
-        return jax.lax.switch(self.number, [probe.step for probe in self.probes], state, action, key)
 
 
 @pytest.mark.parametrize("actions", ["discrete", "multi_discrete", "continuous", "composite"])
@@ -42,7 +20,7 @@ def test_ppo_learns_the_known_value_and_the_right_action(names, actions):
     for number, name in enumerate(names):
         env = rl.VecEnv(AnyOf(jnp.int32(number), probes), num_envs=16)
         state, _ = ppo.train(started(env, cfg), env, cfg, num_updates=150)
-        seen = jnp.array(SEEN.get(name, [[0.0]]))
+        seen = jnp.array(PROBES.get(name, [[0.0]]))
         value = jax.vmap(lambda obs, policy=state.policy: policy(obs)[1])(seen)
         np.testing.assert_allclose(value, probes[number].optimal_value(seen, GAMMA), atol=0.1, err_msg=name)
         if name != "ProbeObservation":  # whose returns are what was seen

@@ -6,17 +6,16 @@ import sys
 
 import pytest
 
-from rl4jax.algo import ppo
 from rl4jax.cli import presets, settings
-from rl4jax.cli.commands.train import read_settings
+from rl4jax.cli.algorithms import ALGORITHMS, TRAINED
+from rl4jax.cli.build import build_run
+from rl4jax.cli.flags import read_settings
 from rl4jax.cli.main import main
-from rl4jax.cli.options import Options
-from rl4jax.cli.run import build_run
 from rl4jax.core.schedule import Linear
 
 
-def told(*argv):
-    return read_settings(argv)[1]
+def told(*argv, algorithm="ppo"):
+    return read_settings(ALGORITHMS[algorithm], argv)[1]
 
 
 def refused(capsys, *argv):
@@ -31,20 +30,45 @@ def refused(capsys, *argv):
     return " ".join(captured.err.split())
 
 
-OTHER = {
-    "lr": "0.5", "gamma": "0.5", "gae_lambda": "0.5", "clip_eps": "0.5", "vf_coef": "0.25", "ent_coef": "0.5", "update_epochs": "7",
-    "num_minibatches": "8", "num_steps": "64", "max_grad_norm": "3", "adam_eps": "0.1", "target_kl": "0.5", "dual_clip_coef": "3",
-}  # fmt: skip
+FIELDS = [(name, field) for name, algorithm in ALGORITHMS.items() for field in dataclasses.fields(algorithm.module.Config)]
 
 
-@pytest.mark.parametrize("field", dataclasses.fields(ppo.Config), ids=lambda field: field.name)
-def test_every_field_of_the_config_is_a_flag(field):
-    flag = field.name.replace("_", "-")
-    words = [f"--{flag}", OTHER[field.name]] if field.name in OTHER else [f"--no-{flag}" if field.default else f"--{flag}"]
-    changed, usual = told("Pendulum", "--no-preset", *words), told("Pendulum", "--no-preset")
-    assert usual[field.name] == field.default
-    assert changed[field.name] == (float(OTHER[field.name]) if field.name in OTHER else not field.default)
-    assert {name for name in usual if usual[name] != changed[name]} == {field.name}
+def another(value):
+    """Another value for a flag, as it is typed."""
+    if isinstance(value, int):
+        return str(value + 8)
+    return "linear(0.5, 0.25, 100.0)" if callable(value) else "0.75"
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS, ids=[f"{name} {field.name}" for name, field in FIELDS])
+def test_every_field_of_the_config_is_a_flag(name, field):
+    flag, default = field.name.replace("_", "-"), field.default
+    words = [f"--no-{flag}" if default else f"--{flag}"] if isinstance(default, bool) else [f"--{flag}", another(default)]
+    usual, changed = told("Nothing", algorithm=name), told("Nothing", *words, algorithm=name)
+    if not callable(default):
+        assert usual[field.name] == default
+        assert changed[field.name] == (not default if isinstance(default, bool) else float(words[1]))
+    assert {other for other in usual if usual[other] != changed[other]} == {field.name}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_help_shows_what_applies_and_a_text_for_every_option(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as exit_:
+        main([*ALGORITHMS[name].command.split(), "--help"])
+    text = capsys.readouterr().out
+    assert exit_.value.code == 0
+    shown = {
+        word
+        for flag in ("--core", "--dueling", "--clip-eps", "--epsilon", "--epochs", "--preset", "--env")
+        for word in [flag]
+        if word in text
+    }
+    wanted = {"ppo": {"--core", "--clip-eps", "--preset"}, "impala": {"--core", "--preset"}, "dqn": {"--dueling", "--epsilon", "--preset"}}
+    assert shown == wanted.get(name, {"--epochs"})
+    assert ("linear(1.0, 0.05, 10000.0)" in text) == (name == "dqn")
+    for cls in (ALGORITHMS[name].options, ALGORITHMS[name].network, ALGORITHMS[name].flags):
+        assert settings.comments(cls).keys() == {field.name for field in dataclasses.fields(cls)}
 
 
 def test_flags_win_over_the_file_the_file_over_the_preset_and_the_preset_over_defaults(tmp_path, monkeypatch):
@@ -70,15 +94,61 @@ def test_all_settings_survive_toml(tmp_path):
     assert told("--config", str(file)) == before
 
 
-def test_every_preset_is_a_valid_run(tmp_path):
-    for env, preset in presets.PPO.items():
-        found = settings.defaults() | settings.checked(preset, env) | {"env": env.replace("gym:LunarLander-v3", "gym:CartPole-v1")}
-        build_run(found, tmp_path)
+@pytest.mark.parametrize("name", ["dqn", "bc"])
+def test_the_defaults_of_others_survive_toml_too(name, tmp_path):
+    before = told("Catch", algorithm=name)
+    file = tmp_path / "all.toml"
+    file.write_text(settings.to_toml({setting: value for setting, value in before.items() if setting != "env"}))
+    assert told("Catch", "--config", str(file), algorithm=name) == before
+    assert name != "dqn" or 'epsilon = "linear(1.0, 0.05, 10000.0)"' in file.read_text()
+
+
+@pytest.mark.parametrize("algorithm", TRAINED.values(), ids=list(TRAINED))
+def test_every_preset_is_a_valid_run(algorithm, tmp_path):
+    for env, preset in algorithm.presets.items():
+        found = settings.checked(algorithm, preset, env) | {"env": env.replace("gym:LunarLander-v3", "gym:CartPole-v1")}
+        build_run(algorithm, settings.defaults(algorithm) | found, tmp_path)
+
+
+def built(tmp_path, *argv, algorithm="ppo"):
+    return build_run(ALGORITHMS[algorithm], told(*argv, algorithm=algorithm), tmp_path)
 
 
 def test_a_linear_learning_rate_ends_with_the_run(tmp_path):
-    run = build_run(told("Catch", "--no-preset", "--lr", "linear(1e-3,0)", "--total-steps", "2048", "--num-envs", "4"), tmp_path)
+    run = built(tmp_path, "Catch", "--no-preset", "--lr", "linear(1e-3,0)", "--total-steps", "2048", "--num-envs", "4")
     assert run.cfg.lr == Linear(1e-3, 0.0, 4.0)
+
+
+def test_each_line_of_dqn_counts_what_it_counts(tmp_path):
+    flags = ["--lr", "linear(1e-3, 0)", "--epsilon", "linear(1, 0.1)", "--priority-beta", "linear(0.4, 1, 7)", "--total-steps", "10_000"]
+    run = built(tmp_path, "Catch", "--no-preset", *flags, "--num-envs", "4", algorithm="dqn")
+    assert (run.last_step, run.num_updates) == (10_000, 2_500)
+    assert run.cfg.lr == Linear(1e-3, 0.0, 2_500.0)
+    assert run.cfg.epsilon == Linear(1.0, 0.1, 10_000.0)
+    assert run.cfg.priority_beta == Linear(0.4, 1.0, 7.0)
+    assert built(tmp_path, "Catch", "--no-preset", algorithm="dqn").cfg.epsilon == Linear(1.0, 0.05, 10_000.0)
+
+
+@pytest.mark.parametrize(
+    ("argv", "per_turn", "turns", "rhythm"),
+    [
+        (["--total-steps", "10_500"], 250, 10, (1, 0, 1)),  # 4 environments: 1000 steps a turn, and the last 500 are left out
+        (["--total-steps", "400"], 100, 1, (1, 0, 1)),
+        (["--num-envs", "2000", "--total-steps", "20_000"], 1, 10, (1, 0, 1)),
+        (["--updates-per-turn", "10", "--log-every", "25", "--eval-every", "21", "--checkpoint-every", "1"], 10, 12_500, (3, 3, 1)),
+    ],
+)
+def test_the_turns_of_dqn_are_whole_and_so_are_the_pauses_between_them(argv, per_turn, turns, rhythm, tmp_path):
+    run = built(tmp_path, "Catch", "--no-preset", "--learning-starts", "100", *argv, algorithm="dqn")
+    assert (run.updates_per_turn, run.num_turns, tuple(run.rhythm)) == (per_turn, turns, rhythm)
+    assert run.last_step == turns * per_turn * run.options.num_envs
+    assert run.choices["updates_per_turn"] == per_turn
+
+
+def test_turns_on_the_host_are_shorter(tmp_path):
+    assert built(tmp_path, "gym:CartPole-v1", algorithm="dqn").steps_per_turn == 100
+    for name in ("ppo", "impala"):
+        assert built(tmp_path, "Catch", algorithm=name).updates_per_turn == 1
 
 
 def test_what_may_be_none_is_typed_as_none(tmp_path):
@@ -94,6 +164,7 @@ def test_what_may_be_none_is_typed_as_none(tmp_path):
         (["trian"], "no command 'trian'. Did you mean 'train'?"),
         (["train"], "no algorithm is given"),
         (["train", "pop", "CartPole"], "no algorithm 'pop'. Did you mean 'ppo'?"),
+        (["train", "bc", "CartPole"], "no algorithm 'bc'. Known: dqn, impala, ppo."),
         (["train", "ppo"], "no environment is given"),
         (["train", "ppo", "CartPol"], "no environment 'CartPol'. Did you mean 'CartPole'?"),
         (["train", "ppo", "CartPole-v1"], "type gym:CartPole-v1"),
@@ -108,6 +179,29 @@ def test_what_may_be_none_is_typed_as_none(tmp_path):
         (["train", "ppo", "CartPole", "--total-steps", "10"], "less than one rollout"),
         (["train", "ppo", "CartPole", "--activation", "rellu"], "Did you mean 'relu'?"),
         (["train", "ppo", "CartPole", "--config", "nowhere.toml"], "nowhere.toml cannot be read"),
+        (["train", "dqn"], "rl4jax train dqn: no environment is given"),
+        (["train", "dqn", "CartPole", "--clip-eps", "1"], "rl4jax train dqn: there is no flag '--clip-eps'"),
+        (["train", "dqn", "CartPole", "--buffer-size", "9"], "Did you mean '--capacity'?"),
+        (["train", "dqn", "CartPole", "--exploration-fraction", "9"], "Did you mean '--epsilon'?"),
+        (["train", "dqn", "CartPole", "--start-e", "1"], "Did you mean '--epsilon'?"),
+        (["train", "dqn", "CartPole", "--train-freq", "9"], "Did you mean '--num-steps'?"),
+        (["train", "dqn", "CartPole", "--target-network-frequency", "9"], "Did you mean '--target-every'?"),
+        (["train", "dqn", "CartPole", "--epsilon", "linear(1, 0, 5, 6)"], "linear(START, END, LENGTH)"),
+        (["train", "dqn", "CartPole", "--epsilon", "2"], "dqn.Config.epsilon = 2.0 must be in [0, 1]"),
+        (["train", "dqn", "CartPole", "--target-every", "0"], "--target-every = 0 must be a positive integer"),
+        (["train", "dqn", "CartPole", "--total-steps", "500"], "--learning-starts = 1000 must be at most 500"),
+        (["train", "dqn", "CartPole", "--total-steps", "100", "--updates-per-turn", "50"], "less than one turn"),
+        (["train", "dqn", "CartPole", "--disk-replay"], "--disk-replay is for environments on the host"),
+        (["train", "dqn", "Pendulum"], "they must be Discrete"),
+        (["train", "impala", "CartPole", "--n-epochs", "3"], "there is no flag '--n-epochs'"),
+        (["train", "impala", "CartPole", "--entropy-coeff", "3"], "Did you mean '--ent-coef'?"),
+        (["bc"], "rl4jax bc: no run is given"),
+        (["bc", "nowhere"], "nowhere does not exist"),
+        (["bc", "nowhere", "elsewhere"], "For several: rl4jax distill"),
+        (["bc", "nowhere", "--n-epochs", "3"], "Did you mean '--epochs'?"),
+        (["bc", "nowhere", "--core", "lstm"], "there is no flag '--core'"),
+        (["distill"], "rl4jax distill: no run is given"),
+        (["distill", "nowhere", "--temperature", "0"], "nowhere does not exist"),
         (["resume", "nowhere"], "nowhere does not exist"),
         (["eval", "nowhere"], "nowhere does not exist"),
         (["eval", "nowhere", "--episode", "3"], "Did you mean '--episodes'?"),
@@ -144,7 +238,7 @@ def test_a_bad_file_is_explained(text, sentence, capsys, tmp_path):
     assert sentence in refused(capsys, "train", "ppo", "CartPole", "--config", str(file))
 
 
-def test_help_shows_the_values_of_the_preset_and_a_text_for_every_option(capsys, monkeypatch):
+def test_help_shows_the_values_of_the_preset(capsys, monkeypatch):
     monkeypatch.setitem(presets.PPO, "Catch", {"gamma": 0.123})
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as exit_:
@@ -152,7 +246,6 @@ def test_help_shows_the_values_of_the_preset_and_a_text_for_every_option(capsys,
     text = capsys.readouterr().out
     assert exit_.value.code == 0
     assert "(default: 0.123)" in text
-    assert settings.comments(Options).keys() == {field.name for field in dataclasses.fields(Options)}
 
 
 def test_help_does_not_wait_for_jax():

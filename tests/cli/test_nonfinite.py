@@ -7,13 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rl4jax.algo import ppo
+from rl4jax.algo import dqn, ppo
+from rl4jax.cli.algorithms import ALGORITHMS
 from rl4jax.cli.errors import RunFailed
 from rl4jax.cli.main import main
-from rl4jax.cli.options import Options
+from rl4jax.cli.networks import ActorCriticOptions, QNetworkOptions
+from rl4jax.cli.options import ReplayOptions, TrainingOptions
 from rl4jax.cli.progress import Progress
-from rl4jax.cli.run import Run
 from rl4jax.cli.session import train_session
+from rl4jax.cli.training import Training
 from rl4jax.core.env import AbstractEnv, Step
 from rl4jax.core.run_dir import RunDir
 from rl4jax.core.vec_env import VecEnv
@@ -46,8 +48,15 @@ class Poisoned(AbstractEnv):
 
 def make_run(path, env, num_updates=4, cfg=None, **options):
     cfg = cfg or ppo.Config(num_steps=16, num_minibatches=2, update_epochs=1)
-    chosen = Options(env="Poisoned", total_steps=num_updates * 32, num_envs=2, hidden=(4,), eval_episodes=2, **options)
-    return Run(RunDir(path), chosen, cfg, VecEnv(env, num_envs=2))
+    chosen = TrainingOptions(env="Poisoned", total_steps=num_updates * 32, num_envs=2, eval_episodes=2, **options)
+    return Training(RunDir(path), ALGORITHMS["ppo"], chosen, ActorCriticOptions(hidden=(4,)), cfg, VecEnv(env, num_envs=2))
+
+
+def make_dqn_run(path, env, lr=1e-3, **options):
+    """Turns of ten updates with one step each."""
+    chosen = ReplayOptions(env="Poisoned", total_steps=40, num_envs=1, eval_episodes=2, updates_per_turn=10, **options)
+    cfg = dqn.Config(lr=lr, capacity=100, batch_size=4, learning_starts=12)
+    return Training(RunDir(path), ALGORITHMS["dqn"], chosen, QNetworkOptions(hidden=(4,)), cfg, VecEnv(env, num_envs=1))
 
 
 def train(run):
@@ -93,23 +102,35 @@ def test_skip_does_not_forgive_a_broken_environment(tmp_path):
     assert run.need()[0] == 32
 
 
+def test_an_update_among_many_is_named_by_its_step(tmp_path):
+    run = make_dqn_run(tmp_path, Poisoned(reward=1e30))  # finite, but not its square
+    with pytest.raises(
+        RunFailed,
+        match=r"(?s)update after step 11 learned.*in the update: grad_norm, loss\..*Try a smaller --lr, --max-grad-norm 0.5\. .*step 10 is",
+    ):
+        train(run)
+    assert run.need()[0] == 10
+
+
+def test_updates_among_many_are_skipped_and_counted(tmp_path):
+    run = make_dqn_run(tmp_path, Poisoned(reward=1e30), on_nonfinite="skip", log_every=10)
+    outcome = train(run)
+    assert outcome.tally.total_skipped == 29  # from step 12 on
+    counts, values = logged(tmp_path)
+    assert [values["train/skipped", step] for step in (10, 20, 30, 40)] == [0, 9, 10, 10]
+    assert ("train/loss", 10) not in counts, "before learning starts there is none"
+    jax.tree.map(np.testing.assert_array_equal, outcome.state.packed.params, run.fresh().packed.params)
+
+
+def test_a_broken_environment_is_found_in_the_middle_of_a_turn(tmp_path):
+    with pytest.raises(RunFailed, match=r"(?s)Poisoned gave 5 rewards that are not finite.*step 10 is saved"):
+        train(make_dqn_run(tmp_path, Poisoned(reward=float("nan"), at=15)))
+
+
 def test_the_command_ends_with_exit_code_1_and_the_message(tmp_path, monkeypatch, capsys):
     env = VecEnv(Poisoned(reward=float("nan"), at=20), num_envs=2)
-    monkeypatch.setattr("rl4jax.cli.run.make_env", lambda name, num_envs: env)
-    flags = [
-        "--num-envs",
-        "2",
-        "--num-steps",
-        "16",
-        "--num-minibatches",
-        "2",
-        "--update-epochs",
-        "1",
-        "--hidden",
-        "4",
-        "--total-steps",
-        "128",
-    ]
+    monkeypatch.setattr("rl4jax.cli.training.make_env", lambda name, num_envs: env)
+    flags = "--num-envs 2 --num-steps 16 --num-minibatches 2 --update-epochs 1 --hidden 4 --total-steps 128".split()
     assert main(["train", "ppo", "CartPole", "--no-preset", *flags, "--out", str(tmp_path / "run"), "--quiet"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

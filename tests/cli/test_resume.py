@@ -9,8 +9,9 @@ import time
 import pytest
 
 from rl4jax.cli import session
+from rl4jax.cli.algorithms import ALGORITHMS
+from rl4jax.cli.build import build_run
 from rl4jax.cli.progress import Progress
-from rl4jax.cli.run import build_run
 from rl4jax.cli.settings import checked, defaults
 from rl4jax.core.checkpoint import read
 from rl4jax.core.run_dir import RunDir
@@ -127,7 +128,8 @@ def test_a_signal_after_the_housekeeping_of_an_update_is_saved_too(tmp_path, mon
 
     monkeypatch.setattr(session, "keep_house", then_a_signal)
     settings = {"env": "ProbeConstant", "num_steps": 8, "num_minibatches": 1, "update_epochs": 1, "hidden": (4,), "total_steps": 3200}
-    run = build_run(defaults() | checked(settings, "test"), tmp_path / "run")
+    ppo = ALGORITHMS["ppo"]
+    run = build_run(ppo, defaults(ppo) | checked(ppo, settings, "test"), tmp_path / "run")
     outcome = session.train_session(run, Progress(quiet=True))
     assert outcome.signal == signal.SIGTERM
     assert run.directory.steps()[-1] == outcome.step == 32

@@ -8,9 +8,10 @@ import pytest
 
 import rl4jax as rl
 from rl4jax import ppo
+from rl4jax.cli.algorithms import ALGORITHMS
+from rl4jax.cli.build import build_run
 from rl4jax.cli.environment import make_eval_env
 from rl4jax.cli.presets import PPO
-from rl4jax.cli.run import build_run
 from rl4jax.cli.settings import checked, defaults
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -20,8 +21,9 @@ def evaluations(env, seeds, tmp_path, **changes):
     """The mean return of each seed, trained as `rl4jax train ppo ENV --seed SEED` does."""
     means = []
     for seed in range(seeds):
-        settings = defaults() | checked(PPO[env] | {"env": env, "seed": seed} | changes, "test")
-        run = build_run(settings, tmp_path / str(seed))
+        algorithm = ALGORITHMS["ppo"]
+        settings = defaults(algorithm) | checked(algorithm, PPO[env] | {"env": env, "seed": seed} | changes, "test")
+        run = build_run(algorithm, settings, tmp_path / str(seed))
         state, metrics = ppo.train(run.fresh(), run.env, run.cfg, run.num_updates)
         assert not np.asarray(metrics["train/skipped"]).any()
         means.append(float(rl.evaluate(state.policy, make_eval_env(env, 100), 100, key=run.key("eval", run.last_step)).mean))

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..algorithms import TRAINED
 from ..flags import parse
-from ..presets import PPO
 
 if TYPE_CHECKING:
     import gymnasium
@@ -26,14 +26,18 @@ def command(argv: Sequence[str]) -> int:
     table = Table("environment", "observation", "action", "preset", box=None, header_style="bold")
     for name in BUILT_IN:
         env = make(name)
-        table.add_row(name, short(env.observation_space), short(env.action_space), "ppo" if name in PPO else "")
-    for name in PPO:
+        table.add_row(name, short(env.observation_space), short(env.action_space), presets_of(name))
+    for name in dict.fromkeys(name for algorithm in TRAINED.values() for name in algorithm.presets):
         if name not in BUILT_IN:
-            table.add_row(name, "Gymnasium", "Gymnasium", "ppo")
+            table.add_row(name, "Gymnasium", "Gymnasium", presets_of(name))
     console = Console(markup=False, highlight=False, emoji=False)
     console.print(table)
     console.print("\nAny environment of Gymnasium is gym:ID, such as gym:CartPole-v1.")
     return 0
+
+
+def presets_of(name: str) -> str:
+    return " ".join(algorithm.name for algorithm in TRAINED.values() if name in algorithm.presets)
 
 
 def short(space: "gymnasium.Space") -> str:

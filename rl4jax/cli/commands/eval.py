@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import tyro
 
 from ..flags import parse
-from .train import start_jax, stdout_for_result
+from ..launch import start_jax
+from ..output import stdout_for_result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +36,8 @@ def command(argv: Sequence[str]) -> int:
     from rl4jax.collect.evaluation import evaluate
     from rl4jax.core.errors import require
 
-    from ..environment import make_eval_env
-    from ..policy import close
-    from ..run import load_run
+    from ..build import load_run
+    from ..environment import close, make_eval_env
 
     require(flags.episodes > 0, "--episodes", flags.episodes, "a positive integer")
     with stdout_for_result(flags.json) as stdout:
@@ -56,5 +56,6 @@ def command(argv: Sequence[str]) -> int:
             print(json.dumps({"eval_return_mean": mean, "eval_return_std": std, **about}), file=stdout)
         else:
             how = "sampled actions" if flags.sample else "greedy"
-            print(f"{run.options.env}, step {step}: return {mean:.4g} ± {std:.2g} over {count} episodes, {how}", file=stdout)
+            place = f"{run.options.env}, {run.place(step)}"
+            print(f"{place}: return {mean:.4g} ± {std:.2g} over {count} episodes, {how}", file=stdout)
     return 0

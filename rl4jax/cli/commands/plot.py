@@ -10,9 +10,11 @@ import tyro
 
 from rl4jax.core.errors import CheckpointError
 
-from ..curves import RETURN
+from ..algorithms import ALGORITHMS, Algorithm
 from ..flags import parse
 from ..plot import plot_means, plot_runs
+
+ALIKE = ("seed", "total_steps", "log_every", "checkpoint_every", "keep", "eval_every", "eval_episodes", "tensorboard", "updates_per_turn")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,8 +23,8 @@ class PlotFlags:
     """The folders of the runs."""
     out: str | None = None
     """The PNG; none: curve.png in the folder of a single run, curves.png here for several; of another metric its name.png."""
-    metric: str = RETURN
-    """What to draw, as it is called in log.jsonl."""
+    metric: str | None = None
+    """What to draw, as it is called in log.jsonl; none: returns, or of a clone the loss."""
     mean: bool = False
     """Draw runs that differ only in their seed as one: their mean, in a band from the worst to the best."""
 
@@ -35,14 +37,18 @@ def command(argv: Sequence[str]) -> int:
     for run in runs:
         if not run.is_dir():
             raise CheckpointError(f"{run} does not exist. Give the folder that `rl4jax train` wrote.")
-    envs = sorted({str(config_of(run).get("env", run.name)) for run in runs})
-    name = ("curve" if len(runs) == 1 else "curves") if flags.metric == RETURN else flags.metric.replace("/", "_")
+    configs = [config_of(run) for run in runs]
+    algorithm = algorithm_of(configs[0])
+    metric = flags.metric or algorithm.curve
+    name = ("curve" if len(runs) == 1 else "curves") if metric == algorithm.curve else metric.replace("/", "_")
     out = Path(flags.out) if flags.out else (runs[0] if len(runs) == 1 else Path()) / f"{name}.png"
-    title = f"PPO on {', '.join(envs)}"
+    titles = dict.fromkeys(algorithm_of(config).title for config in configs)
+    envs = sorted({str(config.get("env", run.name)) for run, config in zip(runs, configs, strict=True)})
+    about = {"key": metric, "title": f"{', '.join(titles)} on {', '.join(envs)}", "unit": algorithm.unit}
     if flags.mean:
-        plot_means(groups_of(runs), out, key=flags.metric, title=title)
+        plot_means(groups_of(runs), out, **about)
     else:
-        plot_runs(runs, out, key=flags.metric, title=title)
+        plot_runs(runs, out, **about)
     print(out)
     return 0
 
@@ -55,14 +61,21 @@ def config_of(run: Path) -> dict[str, Any]:
         return {}
 
 
+def algorithm_of(config: dict[str, Any]) -> Algorithm:
+    """Whose run it is; PPO's if nobody knows."""
+    return ALGORITHMS.get(config.get("algorithm", ""), ALGORITHMS["ppo"])
+
+
 def groups_of(runs: Sequence[Path]) -> dict[str, list[Path]]:
     """Runs that differ in nothing but seed, length and housekeeping, under the settings in which they differ from the others."""
-    alike = ("seed", "total_steps", "log_every", "checkpoint_every", "keep", "eval_every", "eval_episodes", "tensorboard")
-    configs = {run: {name: str(value) for name, value in config_of(run).items() if name not in alike} for run in runs}
-    names = sorted({name for config in configs.values() for name in config})
-    differing = [name for name in names if len({config.get(name) for config in configs.values()}) > 1]
+    configs = {run: {name: str(value) for name, value in config_of(run).items() if name not in ALIKE} for run in runs}
+    algorithms = dict.fromkeys(config.get("algorithm", "") for config in configs.values())
     groups: dict[str, list[Path]] = {}
-    for run, config in configs.items():
-        label = ", ".join(f"{name} = {config.get(name)}" for name in differing)
-        groups.setdefault(label or "mean", []).append(run)
+    for algorithm in algorithms:  # those of different ones have different settings anyway
+        members = {run: config for run, config in configs.items() if config.get("algorithm", "") == algorithm}
+        names = sorted({name for config in members.values() for name in config})
+        differing = [name for name in names if len({config.get(name) for config in members.values()}) > 1]
+        for run, config in members.items():
+            parts = [algorithm] * (len(algorithms) > 1) + [f"{name} = {config.get(name)}" for name in differing]
+            groups.setdefault(", ".join(parts) or "mean", []).append(run)
     return groups

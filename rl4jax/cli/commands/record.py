@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..flags import parse
-from .train import start_jax
+from ..launch import start_jax
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +32,12 @@ def command(argv: Sequence[str]) -> int:
     start_jax()
     import jax
 
+    from ..build import stored_settings
     from ..policy import load_policy
     from ..recording import record_episode
-    from ..run import stored_settings
 
     out = Path(flags.out) if flags.out else Path(flags.run) / default_name(flags)
-    act, env = load_policy(flags.run, flags.which), stored_settings(flags.run)["env"]
+    act, env = load_policy(flags.run, flags.which), stored_settings(flags.run)[1]["env"]
     count = record_episode(env, act, out, key=jax.random.key(flags.seed), max_steps=flags.max_steps, sample=flags.sample)
     print(f"{out} ({count} frames)")
     return 0

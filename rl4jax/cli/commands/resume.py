@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from rl4jax.core.errors import CheckpointError, require
+from rl4jax.core.errors import CheckpointError, ConfigError, require
 
 from ..flags import parse
+from ..launch import run_session, start_jax
 from ..main import say
-from .train import run_session, start_jax, stdout_for_result, store_settings, versions
+from ..output import stdout_for_result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +29,18 @@ class ResumeFlags:
 def command(argv: Sequence[str]) -> int:
     flags = parse(ResumeFlags, argv, command="resume", description="Go on with a run from its newest checkpoint, or make it longer.")
     start_jax()
-    from ..run import build_run, stored_settings
+    from ..build import build_run, stored_settings
+    from ..folder import store_settings
 
     with stdout_for_result(flags.json) as stdout:
-        stored = stored_settings(flags.run)
+        algorithm, stored = stored_settings(flags.run)
+        if flags.total_steps is not None and algorithm.imitates:
+            raise ConfigError(
+                f"--total-steps: {flags.run} is of {algorithm.title} and counts epochs. Begin another: rl4jax {algorithm.name}."
+            )
         asked = {"total_steps": flags.total_steps, "on_nonfinite": flags.on_nonfinite}
         settings = stored | {name: value for name, value in asked.items() if value is not None}
-        run = build_run(settings, flags.run)
+        run = build_run(algorithm, settings, flags.run)
         with run.directory.lock():
             compare_versions(run)
             if flags.total_steps is not None:
@@ -60,6 +66,8 @@ def is_readable(run, step: int) -> bool:
 
 def compare_versions(run) -> None:
     """Bit by bit the same result needs the same versions."""
+    from ..folder import versions
+
     if (run.path / "versions.json").is_file():
         then, now = run.directory.read_json("versions.json"), versions()
         changed = [f"{name} {then[name]} -> {now[name]}" for name in now if name in then and then[name] != now[name]]

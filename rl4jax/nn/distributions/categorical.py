@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
 
-from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_vector, in_single, same_kind
+from rl4jax.core.number import Number
+
+from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, in_single, same_kind
 
 FORBIDDEN = -1e38  # the logit of a forbidden choice: far below any that a network gives
 LOWEST = -1e9  # no log-probability is smaller than about this, so that sums, squares and gradients stay finite
@@ -68,6 +70,11 @@ class Categorical(AbstractDistribution):
         check_mask(self, mask)
         return Categorical(forbid(self.logits, mask))
 
+    def tempered(self, temperature: Number) -> "Categorical":
+        """`softmax(logits / temperature)`."""
+        check_temperature(self, temperature)
+        return Categorical(temper(self.logits, temperature))
+
 
 # The mathematics, for one head or for many along leading axes.
 
@@ -84,6 +91,13 @@ def forbid(logits: Float[Array, "*H A"], mask: Bool[Array | np.ndarray, "*H A"])
     allowed = jnp.where(mask, logits, jnp.finfo(logits.dtype).min)
     top = jax.lax.stop_gradient(allowed.max(-1, keepdims=True))
     return jnp.where(mask, logits - top, FORBIDDEN)
+
+
+def temper(logits: Float[Array, "*H A"], temperature: Number) -> Float[Array, "*H A"]:
+    """`logits / temperature`, shifted to a maximum of 0 first so that nothing overflows; what is impossible is `FORBIDDEN`."""
+    shifted = logits - jax.lax.stop_gradient(logits.max(-1, keepdims=True))
+    possible = shifted > LOWEST
+    return jnp.where(possible, jnp.where(possible, shifted, 0.0) / temperature, FORBIDDEN)
 
 
 def choose(log_probs: Float[Array, "*H A"], action: Int[Array, "*H"]) -> Float[Array, "*H"]:

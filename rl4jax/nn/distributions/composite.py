@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import ShapeError, require
+from rl4jax.core.number import Number
 
 from .distribution import AbstractDistribution, Mask, check_mask, same_kind
 
@@ -83,6 +84,10 @@ class Composite(AbstractDistribution):
         ends = np.cumsum([part.mask_size for part in self._values()])
         pairs = zip(self._values(), ends, strict=True)
         return Composite(self._pack(part.masked(mask[end - part.mask_size : end]) if part.maskable else part for part, end in pairs))
+
+    def tempered(self, temperature: Number) -> "Composite":
+        """Each part at that temperature."""
+        return Composite(self._pack(part.tempered(temperature) for part in self._values()))
 
     def _names(self) -> list[Any]:
         return list(self.parts) if isinstance(self.parts, dict) else list(range(len(self.parts)))

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from rl4jax.core.errors import ShapeError
+from rl4jax.core.errors import ShapeError, require
+from rl4jax.core.number import Number, is_concrete
 
 Mask = Bool[Array | np.ndarray, " A"] | None  # true = allowed; flat, in the order of `gymnasium.spaces.flatten`
 
@@ -62,6 +63,10 @@ class AbstractDistribution(eqx.Module):
     def masked(self, mask: Mask) -> "AbstractDistribution":
         """The same distribution without the actions that the mask forbids; itself if mask is None."""
 
+    @abc.abstractmethod
+    def tempered(self, temperature: Number) -> "AbstractDistribution":
+        """The distribution proportional to `p(a)^(1 / temperature)`: flatter above 1, sharper below. What is forbidden stays so."""
+
 
 Distribution = TypeVar("Distribution", bound=AbstractDistribution)
 
@@ -106,6 +111,14 @@ def refuse_mask(owner: AbstractDistribution, mask: Any) -> None:
             f"{type(owner).__name__}.masked: mask has shape {jnp.shape(mask)}; continuous actions cannot be masked. "
             "Use masked(None), or a Composite, which passes masks to its discrete parts only."
         )
+
+
+def check_temperature(owner: AbstractDistribution, temperature: Any) -> None:
+    """Raise unless the temperature is a positive number, as far as it can be looked at."""
+    if is_concrete(temperature):
+        good = jnp.ndim(temperature) == 0 and bool(np.isfinite(temperature) & (np.asarray(temperature) > 0))
+        fix = "For the most likely action alone use mode()."
+        require(good, f"{type(owner).__name__}.tempered: temperature", temperature, "a positive number", fix)
 
 
 def in_single(logits: Any) -> Any:

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
 
 from rl4jax.core.errors import ShapeError, is_count, require
+from rl4jax.core.number import Number
 
-from .categorical import choose, forbid, log_softmax, total_entropy, total_kl
-from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_vector, in_single, same_kind
+from .categorical import choose, forbid, log_softmax, temper, total_entropy, total_kl
+from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, in_single, same_kind
 
 
 class MultiCategorical(AbstractDistribution):
@@ -87,7 +88,15 @@ class MultiCategorical(AbstractDistribution):
         if mask is None:
             return self
         check_mask(self, mask)
-        heads = forbid(self._heads(self.logits), self._heads(mask))
+        return self._of(forbid(self._heads(self.logits), self._heads(mask)))
+
+    def tempered(self, temperature: Number) -> "MultiCategorical":
+        """Each head at that temperature."""
+        check_temperature(self, temperature)
+        return self._of(temper(self._padded(), temperature))
+
+    def _of(self, heads: Float[Array, "H N"]) -> "MultiCategorical":
+        """The same choices with other logits, one row per head."""
         flat = jnp.concatenate([head[:n] for head, n in zip(heads, self.nvec, strict=True)]) if self._ragged else heads.ravel()
         return MultiCategorical(flat, self.nvec, self.shape)
 

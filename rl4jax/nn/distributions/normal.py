@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from rl4jax.core.errors import ShapeError
+from rl4jax.core.number import Number
 
-from .distribution import AbstractDistribution, Mask, check_action, refuse_mask, same_kind
+from .distribution import AbstractDistribution, Mask, check_action, check_temperature, refuse_mask, same_kind
 
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
 
@@ -76,6 +77,11 @@ class Normal(AbstractDistribution):
         """Itself; an error if there is a mask, because continuous actions have none."""
         refuse_mask(self, mask)
         return self
+
+    def tempered(self, temperature: Number) -> "Normal":
+        """The variance times the temperature. The clamp holds here too: `log_std` gets no larger than 2."""
+        check_temperature(self, temperature)
+        return Normal(self.mean, jnp.clip(self.log_std, LOG_STD_MIN, LOG_STD_MAX) + 0.5 * jnp.log(temperature))
 
     def clamped_log_std(self) -> Float[Array, "*S"]:
         """`log_std` as it is used: inside [-5, 2], one per element."""

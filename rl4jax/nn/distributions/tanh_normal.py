@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from rl4jax.core.errors import ConfigError, require
-from rl4jax.core.number import is_concrete
+from rl4jax.core.number import Number, is_concrete
 
 from .distribution import AbstractDistribution, Mask, check_action, refuse_mask, same_kind
 from .normal import Normal, check_broadcasts
@@ -96,6 +96,10 @@ class TanhNormal(AbstractDistribution):
         """Itself; an error if there is a mask, because continuous actions have none."""
         refuse_mask(self, mask)
         return self
+
+    def tempered(self, temperature: Number) -> "TanhNormal":
+        """The squashed tempered normal: `p(u)^(1 / temperature)` of u, not of the action."""
+        return TanhNormal(self.mean, self.normal.tempered(temperature).log_std, self.low, self.high)
 
     @property
     def _centre(self) -> Float[Array, "..."]:

@@ -16,6 +16,7 @@ BUILDERS = {
     "Categorical": (lambda x: d.Categorical(x), 5),
     "MultiCategorical": (lambda x: d.MultiCategorical(x, (3, 2, 4)), 9),
     "equal MultiCategorical": (lambda x: d.MultiCategorical(x, (2, 2, 2, 2), (2, 2)), 8),
+    "EpsilonGreedy": (lambda x: d.EpsilonGreedy(x, jnp.float32(0.3)), 4),
     "Normal": (lambda x: d.Normal(x[:3], 0.3 * x[3]), 4),
     "TanhNormal": (lambda x: d.TanhNormal(x[:2], 0.3 * x[2:], -2.0, 3.0), 4),
     "Composite dict": (lambda x: d.Composite({"b": d.Normal(x[:2], x[2:4]), "a": d.Categorical(x[4:])}), 7),

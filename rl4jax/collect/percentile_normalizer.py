@@ -1,0 +1,64 @@
+"""Advantages brought to a common size by the spread of returns (Hafner et al. 2023)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from rl4jax.core.errors import ShapeError, require
+from rl4jax.core.number import Number, is_concrete
+
+
+class PercentileNormalizer(NamedTuple):
+    """Divides by the distance between a low and a high percentile of the returns, averaged over time, but never by less than 1.
+
+    The floor leaves small returns small: where nothing was won yet, there is only noise to enlarge. Percentiles leave out the rare huge
+    return that would rule a standard deviation.
+
+    >>> normalizer = PercentileNormalizer.create(low=0.0, high=1.0).update(jnp.array([0.0, 4.0]))
+    >>> normalizer.normalize(jnp.array([2.0])).tolist()
+    [0.5]
+    """
+
+    low: Number  # share of the returns below the low percentile
+    high: Number
+    decay: Number  # how much of the old average stays at an update
+    low_return: Float[Array, ""]
+    high_return: Float[Array, ""]
+    seeded: Bool[Array, ""]  # whether there was an update
+
+    @classmethod
+    def create(cls, low: Number = 0.05, high: Number = 0.95, decay: Number = 0.99) -> "PercentileNormalizer":
+        """No data yet: the scale is 1."""
+        if is_concrete(low) and is_concrete(high):
+            ordered = bool(np.all((np.asarray(low) >= 0) & (np.asarray(low) < np.asarray(high)) & (np.asarray(high) <= 1)))
+            rule = "shares with 0 <= low < high <= 1"
+            require(ordered, "PercentileNormalizer: (low, high)", (low, high), rule, "The 5th percentile is 0.05.")
+        if is_concrete(decay):
+            good = bool(np.all((np.asarray(decay) >= 0) & (np.asarray(decay) < 1)))
+            require(good, "PercentileNormalizer: decay", decay, "in [0, 1)", "With 1 nothing but the first update would ever count.")
+        return cls(low, high, decay, jnp.zeros(()), jnp.zeros(()), jnp.zeros((), bool))
+
+    def update(self, returns: Float[Array, "*N"]) -> "PercentileNormalizer":
+        """Take in some returns, of any shape: `average = decay * average + (1 - decay) * percentile`. The first ones are taken as they are."""
+        if not jnp.size(returns):
+            raise ShapeError(f"PercentileNormalizer.update: returns has shape {jnp.shape(returns)}; at least one is needed.")
+        shares = jnp.stack([jnp.asarray(self.low), jnp.asarray(self.high)])
+        low_return, high_return = jnp.quantile(jax.lax.stop_gradient(returns), shares).astype(jnp.float32)
+        keep = jnp.where(self.seeded, self.decay, 0.0)
+        return self._replace(
+            low_return=keep * self.low_return + (1 - keep) * low_return,
+            high_return=keep * self.high_return + (1 - keep) * high_return,
+            seeded=jnp.ones((), bool),
+        )
+
+    @property
+    def scale(self) -> Float[Array, ""]:
+        """`max(1, high_return - low_return)`."""
+        return jnp.maximum(1.0, self.high_return - self.low_return)
+
+    def normalize(self, advantages: Float[Array, "*N"]) -> Float[Array, "*N"]:
+        """`advantages / scale`: their mean and their sign stay."""
+        return advantages / self.scale

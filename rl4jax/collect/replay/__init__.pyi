@@ -1,0 +1,7 @@
+from .disk import DiskReplay as DiskReplay
+from .host import HostReplay as HostReplay
+from .host_prioritized import HostPrioritizedReplay as HostPrioritizedReplay
+from .importance import importance_weights as importance_weights
+from .prioritized import PrioritizedReplay as PrioritizedReplay
+from .ring import Replay as Replay
+from .sample import Sample as Sample

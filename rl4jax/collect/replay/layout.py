@@ -1,0 +1,87 @@
+"""What one item of a ring is made of, and whether items fit it."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from rl4jax.core.contract import is_key
+from rl4jax.core.errors import ShapeError, is_count, require
+
+_KINDS = "biufcV"  # V: bfloat16 and other small floats
+
+
+class Layout(NamedTuple):
+    """Structure, shapes and dtypes of one item, without a batch axis. Compares equal to that of other items of the same kind."""
+
+    structure: Any  # a PyTreeDef
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype, ...]
+    names: tuple[str, ...]  # of the leaves, for messages: "obs", "reward"
+
+
+def check_capacity(capacity: Any, what: str, less_than: int) -> int:
+    fix = "It is the number of items that the ring can hold."
+    require(is_count(capacity) and capacity < less_than, f"{what}: capacity", capacity, f"a positive integer below {less_than:,}", fix)
+    return int(capacity)
+
+
+def layout_of(like: PyTree, what: str) -> Layout:
+    """The layout of an example item, or of its `jax.ShapeDtypeStruct`s; a Python number is what JAX makes of it."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths)
+    leaves = [jnp.asarray(leaf) if type(leaf) in (bool, int, float, complex) else leaf for _, leaf in paths]
+    for name, leaf in zip(names, leaves, strict=True):
+        dtype = getattr(leaf, "dtype", None)
+        if not isinstance(dtype, np.dtype) or dtype.kind not in _KINDS or dtype.fields is not None:
+            hint = " Store jax.random.key_data(key)." if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) and is_key(leaf) else ""
+            raise ShapeError(f"{what}: {_name('like', name)} = {leaf!r} must be an array of numbers or a jax.ShapeDtypeStruct.{hint}")
+    if not leaves:
+        raise ShapeError(f"{what}: like = {like!r} has no arrays; give one example item, or its jax.ShapeDtypeStructs.")
+    return Layout(structure, tuple(tuple(x.shape) for x in leaves), tuple(x.dtype for x in leaves), names)
+
+
+def split_items(items: PyTree, layout: Layout, what: str) -> tuple[list[Any], int]:
+    """The leaves of a batch of items, and how many items there are; raise unless they fit the layout."""
+    leaves, structure = jax.tree.flatten(items)
+    if structure != layout.structure:
+        raise ShapeError(f"{what}: items are {structure}; they must be {layout.structure}, as `like` was.")
+    num = None
+    for leaf, shape, dtype, name in zip(leaves, layout.shapes, layout.dtypes, layout.names, strict=True):
+        got = np.shape(leaf)
+        if not got or got[1:] != shape:
+            hint = " Give a batch: x[None] makes one of a single item." if got == shape else ""
+            rule = ", ".join(["N", *map(str, shape)]) + ("" if shape else ",")
+            raise ShapeError(f"{what}: {_name('items', name)} has shape {got}; it must be ({rule}).{hint}")
+        if getattr(leaf, "dtype", None) != dtype:
+            found = getattr(leaf, "dtype", type(leaf).__name__)
+            raise ShapeError(f"{what}: {_name('items', name)} has dtype {found}; it must be {dtype}, as in `like`. Use .astype.")
+        if num not in (None, got[0]):
+            raise ShapeError(f"{what}: {_name('items', name)} has {got[0]} items, and the leaves before it {num}. Give as many of each.")
+        num = got[0]
+    assert num is not None  # a layout has leaves
+    return leaves, num
+
+
+def check_valid(valid: Any, num: int, what: str) -> None:
+    """Raise unless `valid` is one bool for each item."""
+    if np.shape(valid) != (num,) or getattr(valid, "dtype", None) != np.dtype(bool):
+        found = getattr(valid, "dtype", type(valid).__name__)
+        raise ShapeError(f"{what}: valid is {found}{list(np.shape(valid))}; it must be bool[{num}], one for each item.")
+
+
+def check_bits(bits: Any, what: str) -> None:
+    """Raise unless `bits` is a vector of random bits."""
+    if len(np.shape(bits)) != 1 or getattr(bits, "dtype", None) != np.dtype(np.uint32):
+        found = getattr(bits, "dtype", type(bits).__name__)
+        raise ShapeError(f"{what}: bits are {found}{list(np.shape(bits))}; they must be uint32[N]. Use jax.random.bits(key, (N,)).")
+
+
+def check_not_empty(size: int, what: str) -> None:
+    require(size > 0, f"{what}: size", size, "at least 1", "Add items before sampling.")
+
+
+def _name(root: str, name: str) -> str:
+    return f"{root}.{name}" if name else root
