@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.collect.play import play_in_graph, play_on_host
 from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults, check_goes_on
-from rl4jax.collect.replay import HostPrioritizedReplay, HostReplay, PrioritizedReplay, Replay, Sample, importance_weights
+from rl4jax.collect.replay import HostPrioritizedReplay, HostReplay, PrioritizedReplay, Replay, importance_weights
 from rl4jax.collect.rollout import Rollout
 from rl4jax.collect.transition import Transition, Window, begin_window, fold
 from rl4jax.core.contract import check_key
@@ -32,7 +32,7 @@ from rl4jax.core.spaces import struct_of
 from rl4jax.core.vec_env import check_vec_env
 from rl4jax.nn.packed import Packed, pack
 from rl4jax.nn.polyak import polyak
-from rl4jax.nn.q_policy import QModel, QPolicy, check_q_model
+from rl4jax.nn.q_policy import QModel, QPolicy, check_q_model, pack_policy
 
 from .acting import act as act_by
 from .loop import Metrics, identity, run
@@ -175,27 +175,28 @@ def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
     """Play `cfg.num_steps` steps in each environment, mostly by the Q-network, from where the last rollout ended."""
     check_goes_on(state.playing, env)
     check_faults(state.playing.faults, env)
-    needed = state._replace(target_params=None, opt_state=None, replay=None, window=None, num_updates=None, num_gradient_steps=None)
     if isinstance(env, GymVecEnv):
-        policy, epsilon, key, play_key = _prepare_to_play(needed._replace(playing=None), on_device(cfg))
+        epsilon, key, play_key = _before_play(state.key, state.num_steps, on_device(cfg))
+        policy = pack_policy(state.packed, epsilon)
         playing, rollout = play_on_host(policy, env, state.playing, cfg.num_steps, key=play_key, judged=False)
     else:
-        playing, rollout, epsilon, key = _collect_in_graph(needed, on_device(env), on_device(cfg))
+        playing, rollout, epsilon, key = _collect_in_graph(
+            state.packed, state.playing, state.key, state.num_steps, on_device(env), on_device(cfg)
+        )
     return state._replace(playing=playing, epsilon=epsilon, key=key), rollout
 
 
 @jax.jit
-def _prepare_to_play(state, cfg):
-    key, play_key = jax.random.split(state.key)
-    epsilon = jnp.asarray(value_at(cfg.epsilon, state.num_steps), jnp.float32)
-    return pack(QPolicy(state.model, epsilon)), epsilon, key, play_key
+def _before_play(key, num_steps, cfg):
+    key, play_key = jax.random.split(key)
+    return jnp.asarray(value_at(cfg.epsilon, num_steps), jnp.float32), key, play_key
 
 
 @jax.jit
-def _collect_in_graph(state, env, cfg):
-    policy, epsilon, key, play_key = _prepare_to_play(state, cfg)
-    playing, rollout = play_in_graph(policy, env, state.playing, cfg.num_steps, key=play_key, judged=False)
-    return playing, rollout, epsilon, key
+def _collect_in_graph(packed, playing, key, num_steps, env, cfg):
+    epsilon, key, play_key = _before_play(key, num_steps, cfg)
+    policy = pack_policy(packed, epsilon)
+    return *play_in_graph(policy, env, playing, cfg.num_steps, key=play_key, judged=False), epsilon, key
 
 
 def loss(
@@ -231,19 +232,21 @@ class Learner(NamedTuple):
 def learn(
     learner: Learner,
     packed: Packed,
-    sample: Sample,
-    size: Int32[Array, ""],
+    batch: Transition,
+    probability: Float[Array, " N"] | None,  # of being drawn; None if all were alike
+    size: Int32[Array, ""] | int | None,  # of the memory; likewise
     cfg: Config,
     num_updates: Int32[Array, ""],
     opt: Any,
     reduce: Any,
 ) -> tuple[Learner, Float[Array, " N"], Metrics]:
-    """One gradient step on one sample. If a loss or a gradient is not finite, nothing is learned from it."""
-    weight = importance_weights(sample.probability, size, value_at(cfg.priority_beta, num_updates)) if cfg.prioritized else 1.0
+    """One gradient step on one batch. If a loss or a gradient is not finite, nothing is learned from it."""
+    beta = value_at(cfg.priority_beta, num_updates)
+    weight = 1.0 if probability is None or size is None else importance_weights(probability, size, beta)
     target = dataclasses.replace(packed, params=learner.target_params).model
 
     def of_params(params):
-        return loss(dataclasses.replace(packed, params=params).model, target, sample.items, cfg, weight)
+        return loss(dataclasses.replace(packed, params=params).model, target, batch, cfg, weight)
 
     step = gradient_step(of_params, learner.params, learner.opt_state, opt or make_optimizer(cfg, num_updates), reduce)
     count, target_params = learner.num_gradient_steps + 1, learner.target_params
@@ -280,40 +283,44 @@ def _update_in_graph(state, rollout, cfg, opt, reduce):
     all_real = cfg.n_step == 1 and rollout.mask is None  # in-graph environments have no dead slots
     replay = state.replay.add(transitions, None if all_real else valid)
     num_steps = state.num_steps + rollout.reward.size
-    key, sample_key = jax.random.split(state.key)
-    bits = jax.random.bits(sample_key, (cfg.gradient_steps, cfg.batch_size))
+    key, bits = _draw_bits(state.key, cfg)
     samples = None if cfg.prioritized else jax.vmap(replay.sample_with)(bits)
 
     def step(i, carry):
         learner, ring, sums = carry
         sample = jax.tree.map(lambda x: x[i], samples) if ring is None else ring.sample_with(bits[i])
-        learner, error, metrics = learn(learner, state.packed, sample, replay.size, cfg, state.num_updates, opt, reduce)
+        chance = sample.probability if cfg.prioritized else None
+        learner, error, metrics = learn(learner, state.packed, sample.items, chance, replay.size, cfg, state.num_updates, opt, reduce)
         return learner, None if ring is None else ring.reprioritize(sample.slots, error), jax.tree.map(jnp.add, sums, metrics)
 
     # A loop without turns rather than a `cond`, which would copy the memory.
     count = jnp.where((num_steps >= cfg.learning_starts) & (replay.size > 0), cfg.gradient_steps, 0)
     begun = (learner_of(state), replay if cfg.prioritized else None, dict.fromkeys(SUMMED, jnp.zeros(())))
     learner, ring, sums = jax.lax.fori_loop(0, count, step, begun)
-    state = state._replace(replay=replay if ring is None else ring, window=window, num_steps=num_steps, key=key)
-    return finish(state, learner, sums, count, cfg)
+    metrics = summarize(sums, count, state.epsilon, state.num_updates, cfg)
+    return after(state, learner, replay if ring is None else ring, window, num_steps, key), metrics
 
 
 def _update_on_host(state, rollout, cfg, opt, reduce):
-    """The same with a ring in the memory of the host, or on its disk."""
-    window, transitions, valid = fold(state.window, jax.tree.map(np.asarray, rollout), cfg.n_step, np.float32(cfg.gamma), np)
+    """The same with a ring in the memory of the host, or on its disk. As little as possible goes in and out of compiled programs."""
+    window, transitions, valid = fold(state.window, rollout, cfg.n_step, np.float32(cfg.gamma), np)
     replay = state.replay.add(transitions, valid)
     num_steps = np.int32(state.num_steps) + np.int32(rollout.reward.size)
-    count = cfg.gradient_steps if num_steps >= cfg.learning_starts and replay.size > 0 else 0
     cfg = on_device(cfg)
     key, bits = _draw_bits(state.key, cfg)
-    learner, sums = learner_of(state), dict.fromkeys(SUMMED, np.float32(0.0))
-    for row in np.asarray(bits)[:count]:
-        sample = replay.sample_with(row)
-        learner, error, sums = _learn_on_host(learner, state.packed, sample, replay.size, cfg, state.num_updates, sums, opt, reduce)
-        replay = replay.reprioritize(sample.slots, np.asarray(error)) if cfg.prioritized else replay
-    state = state._replace(replay=None, window=None, num_steps=num_steps, key=key)
-    state, metrics = _finish_on_host(state, learner, sums, count, cfg)
-    return state._replace(replay=replay, window=window), metrics
+    learner, rows, metrics = learner_of(state), np.asarray(bits), []
+    enough = num_steps >= cfg.learning_starts and replay.size > 0
+    for chosen in np.split(rows, len(rows) if cfg.prioritized else 1) if enough else ():  # each step changes the priorities of the next
+        samples = [replay.sample_with(row) for row in chosen]
+        items = stack([sample.items for sample in samples])
+        weighed = (samples[0].probability[None], replay.size) if cfg.prioritized else (None, None)
+        given = (state.packed, state.epsilon, state.num_updates)
+        learner, errors, said = _learn_on_host(learner, *given, items, *weighed, cfg, opt, reduce)
+        metrics.append(said)
+        if cfg.prioritized:
+            replay = replay.reprioritize(samples[0].slots, np.asarray(errors[0]))
+    summary = mean_of(metrics) if metrics else _nothing_learned(state.epsilon, state.num_updates, cfg)
+    return after(state, learner, replay, window, num_steps, key), summary
 
 
 SUMMED = ("train/loss", "train/mean_q", "train/grad_norm", "train/skipped")
@@ -326,35 +333,55 @@ def _draw_bits(key, cfg):
 
 
 @functools.partial(jax.jit, static_argnames=("opt", "reduce"))
-def _learn_on_host(learner, packed, sample, size, cfg, num_updates, sums, opt, reduce):
+def _learn_on_host(learner, packed, epsilon, num_updates, items, probability, size, cfg, opt, reduce):
     check_optimizer("dqn", opt or make_optimizer(cfg, 0), packed.params, learner.opt_state, given=opt is not None)
-    learner, error, metrics = learn(learner, packed, sample, size, cfg, num_updates, opt, reduce)
-    return learner, error, jax.tree.map(jnp.add, sums, metrics)
+
+    def step(learner, drawn):
+        batch, chance = drawn
+        learner, error, metrics = learn(learner, packed, batch, chance, size, cfg, num_updates, opt, reduce)
+        return learner, (error if cfg.prioritized else None, metrics)
+
+    learner, (errors, metrics) = jax.lax.scan(step, learner, (items, probability))
+    sums = jax.tree.map(lambda x: x.sum(0), metrics)
+    return learner, errors, summarize(sums, jnp.int32(jax.tree.leaves(items)[0].shape[0]), epsilon, num_updates, cfg)
+
+
+@jax.jit
+def _nothing_learned(epsilon, num_updates, cfg):
+    return summarize(dict.fromkeys(SUMMED, jnp.zeros(())), jnp.int32(0), epsilon, num_updates, cfg)
+
+
+def stack(trees: list[PyTree]) -> PyTree:
+    """One tree of arrays with an axis in front; of a single one a view."""
+    return jax.tree.map(lambda *x: x[0][None] if len(x) == 1 else np.stack(x), *trees)
+
+
+def mean_of(metrics: list[Metrics]) -> Metrics:
+    """The metrics of several gradient steps as those of one update."""
+    if len(metrics) == 1:
+        return metrics[0]
+    totals = {name: np.sum(jax.device_get([row[name] for row in metrics])) for name in metrics[0]}
+    counted = ("train/skipped", "train/gradient_steps")
+    return {name: jnp.asarray(x if name in counted else x / len(metrics), jnp.float32) for name, x in totals.items()}
 
 
 def learner_of(state: State) -> Learner:
     return Learner(state.packed.params, state.target_params, state.opt_state, state.num_gradient_steps)
 
 
-def finish(state: State, learner: Learner, sums: Metrics, count: Int32[Array, ""], cfg: Config) -> tuple[State, Metrics]:
-    """The state after an update, and its metrics: means over the gradient steps, NaN if there were none."""
+def after(state: State, learner: Learner, replay: Any, window: Window, num_steps: Any, key: PRNGKeyArray) -> State:
+    """The state after an update."""
+    packed = dataclasses.replace(state.packed, params=learner.params)
+    moved = {"target_params": learner.target_params, "opt_state": learner.opt_state, "num_gradient_steps": learner.num_gradient_steps}
+    num_updates = state.num_updates + 1
+    return state._replace(packed=packed, **moved, replay=replay, window=window, num_steps=num_steps, num_updates=num_updates, key=key)
+
+
+def summarize(sums: Metrics, count: Int32[Array, ""], epsilon: Any, num_updates: Any, cfg: Config) -> Metrics:
+    """The metrics of an update: means over its gradient steps, NaN if there were none."""
     metrics = {name: total if name == "train/skipped" else total / count for name, total in sums.items()}
-    metrics |= {
-        "train/epsilon": state.epsilon,
-        "train/lr": jnp.asarray(value_at(cfg.lr, state.num_updates)),
-        "train/gradient_steps": jnp.asarray(count),
-    }
-    state = state._replace(
-        packed=dataclasses.replace(state.packed, params=learner.params),
-        target_params=learner.target_params,
-        opt_state=learner.opt_state,
-        num_gradient_steps=learner.num_gradient_steps,
-        num_updates=state.num_updates + 1,
-    )
-    return state, {name: x.astype(jnp.float32) for name, x in metrics.items()}
-
-
-_finish_on_host = jax.jit(finish)
+    metrics |= {"train/epsilon": epsilon, "train/lr": value_at(cfg.lr, num_updates), "train/gradient_steps": count}
+    return {name: jnp.asarray(x, jnp.float32) for name, x in metrics.items()}
 
 
 def move_target(state: State, tau: Number = 1.0) -> State:

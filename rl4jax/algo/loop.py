@@ -57,7 +57,7 @@ def _run_on_host(collect, update, state, env, cfg, num_updates, opt):
     return state, {name: jnp.asarray(np.stack([row[name] for row in rows])) for name in rows[0]}
 
 
-def seen(ended: Any, returns: Any, lengths: Any, xp: Any) -> Metrics:
+def seen(ended: Any, returns: Any, lengths: Any, xp: Any) -> dict[str, Any]:
     """How many episodes ended in a rollout, and their mean return and length, NaN if none did. `xp` is `jax.numpy` or `numpy`."""
     count = ended.sum()
     metrics = {

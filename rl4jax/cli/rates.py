@@ -23,9 +23,8 @@ def rate(text: Any, name: str) -> float | str:
         match = Rate.pattern.fullmatch(text)
         return f"linear({', '.join(str(float(x)) for x in match.groups() if x)})" if match else float(text)
     except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"{name} = {text!r} must be a number or linear(START, END), with or without a LENGTH: linear(START, END, LENGTH), such as 'linear(3e-4, 0)'."
-        ) from error
+        lines = "linear(START, END) or linear(START, END, LENGTH), such as 'linear(3e-4, 0)'"
+        raise ConfigError(f"{name} = {text!r} must be a number or {lines}.") from error
 
 
 def as_typed(setting: Any) -> Any:

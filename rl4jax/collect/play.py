@@ -85,25 +85,30 @@ def play_in_graph(
 def play_on_host(
     packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True
 ) -> tuple[Playing, Rollout]:
-    """The same from Python: one compiled call per step, and one or two per rollout."""
+    """The same from Python: one compiled call per step, and one or two per rollout. Unless judged, all of the rollout is NumPy's."""
     env_state, obs, is_first, carry = playing.env_state, playing.obs, playing.is_first, playing.carry
     noise, structure = jax.tree.flatten(_noise_on_host(packed, playing._replace(env_state=None), num_steps, key))
     noise, moments = [np.asarray(x) for x in noise], []
     for t in range(num_steps):
         mask = env.action_mask(env_state)
-        resets = None if carry is None else is_first  # each array that goes in costs time
-        action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, structure.unflatten([x[t] for x in noise]))
-        action = jax.tree.map(np.asarray, action)
+        resets = None if carry is None else is_first  # each array that goes in or out costs time
+        drawn = structure.unflatten([x[t] for x in noise])
+        log_prob = None
+        if judged:
+            action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, drawn)
+        else:
+            action, log_prob, carry, next_carry = _choose_and_rate_on_host(packed, obs, resets, carry, mask, drawn)
+        action, log_prob = jax.tree.map(np.asarray, (action, log_prob))
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
         moment = Moment(
-            obs, action, None, mask, carry, next_carry, None,
+            obs, action, log_prob, mask, carry, next_carry, None,
             step.reward, step.terminated, step.truncated, step.final_obs, step.valid, is_first,
         )  # fmt: skip
         moments.append(moment)
         obs, is_first, carry = step.obs, next_is_first(step), next_carry
     stacked = jax.tree.map(lambda *x: np.stack(x), *with_equal_masks(moments))
-    finish = _judge_on_host if judged else _remember_on_host
-    rollout, episode_return, episode_length = finish(packed, playing._replace(env_state=None), stacked)
+    playing = playing._replace(env_state=None)
+    rollout, episode_return, episode_length = _judge_on_host(packed, playing, stacked) if judged else remember(packed, playing, stacked, np)
     return Playing(env_state, obs, is_first, carry, episode_return, episode_length, playing.faults), rollout
 
 
@@ -144,8 +149,8 @@ def draw_ahead(model: Model, playing: Playing, keys: Key[Array, "T B"]) -> tuple
     return jax.vmap(jax.vmap(make))(keys), lambda noise: noise
 
 
-def remember(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
-    """T moments as a rollout without values; and of the episodes that go on, their returns and lengths so far."""
+def remember(packed: Packed, playing: Playing, moments: Moment, xp: Any = jnp) -> tuple[Rollout, Float[Any, " B"], Int32[Any, " B"]]:
+    """T moments as a rollout without values; and of the episodes that go on, their returns and lengths so far. `xp` may be `numpy`."""
 
     def log_prob_of(obs, carry, mask, action):
         return apply(packed.model, obs, carry, mask)[0].log_prob(action)
@@ -153,7 +158,7 @@ def remember(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout
     log_prob = moments.log_prob
     if log_prob is None:
         log_prob = jax.vmap(jax.vmap(log_prob_of))(moments.obs, moments.carry, moments.mask, moments.action)
-    episode_return, episode_length, so_far = episodes(moments, playing.episode_return, playing.episode_length)
+    episode_return, episode_length, so_far = episodes(moments, playing.episode_return, playing.episode_length, xp)
     rollout = Rollout(
         obs=moments.obs,
         next_obs=moments.final_obs,
@@ -189,19 +194,26 @@ def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, F
 
 
 def episodes(
-    moments: Moment, return_so_far: Float[Array, " B"], length_so_far: Int32[Array, " B"]
-) -> tuple[Float[Array, "T B"], Int32[Array, "T B"], tuple[Float[Array, " B"], Int32[Array, " B"]]]:
+    moments: Moment, return_so_far: Float[Any, " B"], length_so_far: Int32[Any, " B"], xp: Any = jnp
+) -> tuple[Float[Any, "T B"], Int32[Any, "T B"], tuple[Float[Any, " B"], Int32[Any, " B"]]]:
     """Return and length of each episode where it ended (NaN and 0 elsewhere), and of those that go on."""
 
     def one(so_far, now):
         reward, ended, valid = now
-        total, length = so_far[0] + jnp.where(valid, reward, 0.0), so_far[1] + valid
-        shown = jnp.where(ended, total, jnp.nan), jnp.where(ended, length, 0)
-        return (jnp.where(ended, 0.0, total), jnp.where(ended, 0, length)), shown
+        total, length = so_far[0] + xp.where(valid, reward, xp.float32(0)), so_far[1] + valid.astype(xp.int32)
+        shown = xp.where(ended, total, xp.float32(xp.nan)), xp.where(ended, length, xp.int32(0))
+        return (xp.where(ended, xp.float32(0), total), xp.where(ended, xp.int32(0), length)), shown
 
     ended = (moments.terminated | moments.truncated) & moments.valid
-    so_far, shown = jax.lax.scan(one, (return_so_far, length_so_far), (moments.reward, ended, moments.valid), unroll=8)
-    return *shown, so_far
+    so_far, steps = (return_so_far, length_so_far), (moments.reward, ended, moments.valid)
+    if xp is jnp:
+        so_far, shown = jax.lax.scan(one, so_far, steps, unroll=8)
+        return *shown, so_far
+    rows = []
+    for now in zip(*steps, strict=True):
+        so_far, shown = one(so_far, now)
+        rows.append(shown)
+    return np.stack([row[0] for row in rows]), np.stack([row[1] for row in rows]), so_far
 
 
 def next_is_first(step: VecStep) -> Bool[Any, " B"]:
@@ -237,4 +249,11 @@ def choose_on_host(packed: Packed, obs: PyTree, is_first: Array | None, carry: P
     return action, carry, next_carry
 
 
-_remember_on_host, _judge_on_host = jax.jit(remember), jax.jit(judge)
+@jax.jit
+def _choose_and_rate_on_host(
+    packed: Packed, obs: PyTree, is_first: Array | None, carry: PyTree, mask: Array | None, noise: PyTree
+) -> tuple:
+    return choose(packed.model, obs, is_first, carry, mask, noise)
+
+
+_judge_on_host = jax.jit(judge)

@@ -1,5 +1,6 @@
 """A Q-network as a policy: what plays, evaluates and records takes it like any other model."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, PyTree
 
@@ -15,6 +17,7 @@ from rl4jax.core.errors import EnvError, ShapeError
 from rl4jax.core.spaces import struct_of
 
 from .distributions.epsilon_greedy import EpsilonGreedy
+from .packed import Packed, Rest
 
 QModel = Callable[..., Any]  # any eqx.Module from an observation to a value for each action, [A]
 
@@ -28,6 +31,22 @@ class QPolicy(eqx.Module):
     def __call__(self, obs: PyTree) -> tuple[EpsilonGreedy, Float[Array, ""]]:
         q_values = self.model(obs)
         return EpsilonGreedy(q_values, self.epsilon), q_values.max()
+
+
+def pack_policy(packed: Packed, epsilon: Float[Any, ""]) -> Packed:
+    """`pack(QPolicy(packed.model, epsilon))`, without putting the model together: that would take longer than a small network."""
+    names, rest = _policy_parts(packed.rest)
+    params = {names[name]: x for name, x in packed.params.items()}
+    return Packed(params | {"epsilon": epsilon}, {names[name]: x for name, x in packed.buffers.items()}, rest)
+
+
+@functools.lru_cache(maxsize=64)
+def _policy_parts(rest: Rest) -> tuple[dict[str, str], Rest]:
+    """The names that the leaves of a model have inside of a policy, and the rest of the policy."""
+    names = {name: f"model.{name}" for name in rest.names}
+    model = jax.tree.unflatten(rest.treedef, [np.zeros(()) if leaf is None else leaf for leaf in rest.leaves])
+    treedef = jax.tree.structure(QPolicy(model, np.zeros(())))  # pyright: ignore[reportArgumentType]
+    return names, Rest(treedef, (*names.values(), "epsilon"), (*rest.leaves, None))
 
 
 def check_q_model(model: Any, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> None:

@@ -48,7 +48,7 @@ def test_a_fresh_rollout_has_ratio_one_and_an_old_one_has_not(env):
         state, rollout = impala.collect(state, env, SMALL)
         state, _ = impala.update(state, rollout, SMALL)
     _, metrics = impala.update(state, old, SMALL)
-    assert float(metrics["train/approx_kl"]) > 1e-4
+    assert float(metrics["train/approx_kl"]) > 1e-5
 
 
 def test_the_loss_matches_a_plain_loop(env, getkey):

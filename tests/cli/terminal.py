@@ -12,12 +12,24 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from rl4jax.core.checkpoint import read
 from rl4jax.core.run_dir import RunDir
+from rl4jax.envs.probes import ProbeContext
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = (
     "--num-envs", "2", "--num-steps", "8", "--hidden", "8", "--num-minibatches", "2", "--update-epochs", "1", "--eval-episodes", "4",
 )  # fmt: skip
 STEPS_PER_UPDATE = 16
+TINY_IMPALA = ("--num-envs", "2", "--num-steps", "8", "--hidden", "8", "--eval-episodes", "4")
+TINY_DQN = (
+    "--num-envs", "2", "--updates-per-turn", "8", "--hidden", "8", "--capacity", "100", "--batch-size", "8", "--learning-starts", "24",
+    "--lr", "0.01", "--epsilon", "linear(1, 0.1, 100)", "--eval-episodes", "4",
+)  # fmt: skip
+STEPS_PER_TURN = 16
+
+
+def continuous_probe():
+    """An environment that is quickly over, typed `tests.cli.terminal:continuous_probe`."""
+    return ProbeContext(actions="continuous")
 
 
 def start(*args, cwd=None):

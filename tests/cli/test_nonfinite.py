@@ -130,7 +130,7 @@ def test_a_broken_environment_is_found_in_the_middle_of_a_turn(tmp_path):
 def test_the_command_ends_with_exit_code_1_and_the_message(tmp_path, monkeypatch, capsys):
     env = VecEnv(Poisoned(reward=float("nan"), at=20), num_envs=2)
     monkeypatch.setattr("rl4jax.cli.training.make_env", lambda name, num_envs: env)
-    flags = "--num-envs 2 --num-steps 16 --num-minibatches 2 --update-epochs 1 --hidden 4 --total-steps 128".split()
+    flags = ["--num-envs=2", "--num-steps=16", "--num-minibatches=2", "--update-epochs=1", "--hidden=4", "--total-steps=128"]
     assert main(["train", "ppo", "CartPole", "--no-preset", *flags, "--out", str(tmp_path / "run"), "--quiet"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

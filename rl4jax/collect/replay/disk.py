@@ -41,7 +41,7 @@ class DiskReplay(AbstractHostReplay):
         require(is_count(chunk_bytes), "DiskReplay: chunk_bytes", chunk_bytes, "a positive integer")
         records = Records(layout_of(like, "DiskReplay"))
         require(records.num_bytes > 0, "DiskReplay: like", like, "an item of at least one byte")
-        chunks = Chunks(Path(folder), records.num_bytes, per_file=max(int(chunk_bytes) // records.num_bytes, 1))
+        chunks = Chunks(Path(folder).absolute(), records.num_bytes, per_file=max(int(chunk_bytes) // records.num_bytes, 1))
         _check_header(chunks, records, capacity)
         self._shared = _Shared(records, chunks, capacity)
         self._count: Any = np.zeros((), np.int64)
@@ -58,6 +58,7 @@ class DiskReplay(AbstractHostReplay):
     def add(self, items: PyTree, valid: Bool[Array | np.ndarray, " N"] | None = None) -> "DiskReplay":
         """Append a batch `[N, ...]`; the oldest make room. `valid` leaves out those that are not real, such as dead slots of a rollout."""
         self._check_current("add")
+        self._go_on()
         shared, count = self._shared, self.count
         leaves, num = split_items(items, shared.records.layout, "DiskReplay.add")
         rows = [np.asarray(x) for x in leaves]
@@ -78,12 +79,13 @@ class DiskReplay(AbstractHostReplay):
         the one before. Between checkpoints none goes, so the folder grows.
         """
         self._check_current("checkpointed")
+        self._go_on()
         shared, count = self._shared, self.count
         shared.chunks.sync()
         yield
-        needed = [max(c - shared.capacity, 0) for c in (count, shared.checkpoint) if c > 0]
-        shared.chunks.remove_before(min(needed, default=0))
-        shared.checkpoint = count
+        if count != shared.checkpoints[-1]:  # else the same items are being saved again, as the best so far for example
+            shared.checkpoints = (shared.checkpoints[-1], count)
+        shared.chunks.remove_before(min((max(saved - shared.capacity, 0) for saved in shared.checkpoints if saved > 0), default=0))
 
     def _read(self, slots: Int[np.ndarray, " N"]) -> PyTree:
         oldest = self.count - self.size
@@ -94,11 +96,14 @@ class DiskReplay(AbstractHostReplay):
         shared = self._shared
         newest = self._count if shared.newest is None else shared.newest
         check_newest(self._count, newest, f"DiskReplay.{verb}", hint="To go back to a checkpoint, load it into a new DiskReplay.")
-        if shared.newest is None and shared.checked != self.count:  # of a folder that was just opened, and a checkpoint that was loaded
+        if shared.newest is None and shared.checked != self.count:
             shared.chunks.check(self.count - self.size, self.count)
             shared.checked = self.count
-        if shared.newest is None and verb in ("add", "checkpointed"):  # from here the run goes on
-            shared.newest = shared.checkpoint = self.count
+
+    def _go_on(self) -> None:
+        """From here on a folder that was just opened belongs to this view, which a checkpoint has been loaded into, if there was one."""
+        if self._shared.newest is None:
+            self._shared.newest, self._shared.checkpoints = self.count, (0, self.count)
 
     def tree_flatten_with_keys(self) -> tuple[Any, "_Shared"]:
         return ((GetAttrKey("count"), self._count),), self._shared
@@ -115,9 +120,9 @@ class _Shared:
 
     def __init__(self, records: Records, chunks: Chunks, capacity: int):
         self.records, self.chunks, self.capacity = records, chunks, capacity
-        self.newest: int | None = None  # how many items were ever added; unknown until the first writing: a checkpoint may be loaded yet
-        self.checked = 0  # for how many the files were looked at
-        self.checkpoint = 0  # how many there were at the last checkpoint
+        self.newest: int | None = None  # how many items were ever added; not known before the first is: a checkpoint may yet be loaded
+        self.checked = 0  # for how many it was seen that their files are there
+        self.checkpoints = (0, 0)  # how many there were at the last two checkpoints
 
 
 def _check_header(chunks: Chunks, records: Records, capacity: int) -> None:

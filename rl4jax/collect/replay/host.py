@@ -76,7 +76,8 @@ class HostReplay(AbstractHostReplay):
         return HostReplay(self._storage, self._newest, np.array(count + num), self._known)
 
     def checkpointed(self) -> AbstractContextManager[None]:
-        """For a `with` around the saving of a checkpoint. Nothing to do here: the checkpoint holds all items."""
+        """For a `with` around the saving of a checkpoint. Nothing is to be done here: the checkpoint holds all items."""
+        self._check_current("checkpointed")
         return contextlib.nullcontext()
 
     def _read(self, slots: Int[np.ndarray, " N"]) -> PyTree:

@@ -11,13 +11,13 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 
 _WIDTH = 16
 _TINY = np.finfo(np.float32).tiny
-SumTree = tuple[Float[Array, "_ 16"], ...]  # the priorities of the slots, then sums of rows of the level before, up to a single row
+SumTree = tuple[Float[Array, "_ 16"], ...]  # the priorities of the slots, then the sums of the rows of each level before, up to one row
 
 
 def make_tree(capacity: int) -> SumTree:
     """All priorities zero."""
     num_rows = -(-capacity // _WIDTH)
-    level = jnp.zeros((num_rows, _WIDTH))
+    level = jnp.zeros((num_rows, _WIDTH), jnp.float32)
     return (level,) if num_rows == 1 else (level, *make_tree(num_rows))
 
 
@@ -54,7 +54,7 @@ def find_slots(tree: SumTree, bits: UInt32[Array, " N"]) -> Int[Array, " N"]:
     share = jnp.full(bits.shape, 2**32 - 1, jnp.uint32)
     place = jnp.minimum(bits, share - 1)  # within the share
     row = jnp.zeros(bits.shape, jnp.int32)
-    before = jnp.triu(jnp.ones((_WIDTH, _WIDTH)), 1)
+    before = jnp.triu(jnp.ones((_WIDTH, _WIDTH), jnp.float32), 1)
     for level in reversed(tree):
         children = level.at[row].get(mode="promise_in_bounds")
         sums = jnp.matmul(children, before, precision=jax.lax.Precision.HIGHEST)

@@ -7,7 +7,9 @@ import pytest
 
 import rl4jax as rl
 from rl4jax.collect import HostReplay
+from tests.collect.replay.host_life import live
 from tests.collect.replay.kinds import KINDS, ON_HOST, Model, assert_holds, assert_same, items_of
+from tests.fresh_process import run
 
 VERBS = {
     "add": lambda ring: ring.add(items_of([99])),
@@ -28,7 +30,7 @@ def test_a_view_that_was_added_to_raises_and_changes_nothing(kind, tmp_path):
     for verb, use in VERBS.items():
         if "Prioritized" not in kind and verb == "reprioritize":
             assert use(old) is old  # nothing is read or written
-        elif kind != "HostReplay" or verb != "checkpointed":
+        else:
             with pytest.raises(rl.ConfigError, match=r"stale: it knows \d+ changes of its ring, which has seen \d+. Go on with"):
                 use(old)
     assert_holds(new, model)
@@ -58,7 +60,7 @@ def test_a_copy_by_tree_map_shares_the_ring_and_is_told_so(kind, tmp_path):
 def test_a_ring_of_the_host_refuses_to_be_traced(kind, tmp_path):
     ring = KINDS[kind](5, tmp_path / "ring").add(items_of(range(4)))
     with pytest.raises(
-        rl.ShapeError, match="this ring lives outside of JAX, and its arrays are being traced. Use it outside of jit, or use Replay"
+        rl.ShapeError, match=r"this ring lives outside of JAX, and its arrays are being traced. Use it outside of jit, or use Replay"
     ):
         jax.jit(lambda ring: ring.sample_with(jnp.zeros(3, jnp.uint32)))(ring)
     assert "size=4, capacity=5" in repr(ring)
@@ -90,31 +92,13 @@ def test_a_restored_ring_shares_nothing_with_the_one_that_was_saved(tmp_path):
         rl.load(tmp_path / "ring.safetensors", like=HostReplay.empty(4, np.float32(0)))
 
 
-def live(num_items, longest):
-    """Add and sample ragged batches; whatever is drawn must be in the ring, and whole."""
-    rng, capacity = np.random.default_rng(0), 997
-    ring, count, num_turns = HostReplay.empty(capacity, (np.int32(0), np.zeros(2, np.float32))), 0, 0
-    while count < num_items:
-        num = int(rng.integers(0, longest))
-        index = np.arange(count, count + num, dtype=np.int32)
-        ring, count, num_turns = ring.add((index, np.stack([index, -index], 1).astype(np.float32))), count + num, num_turns + 1
-        if count:
-            sample = ring.sample_with(rng.integers(0, 2**32, int(rng.integers(1, 40)), dtype=np.uint32))
-            drawn, twice = sample.items
-            assert (drawn >= count - capacity).all()
-            assert (drawn < count).all()
-            assert (sample.slots == drawn % capacity).all()
-            assert (twice == np.stack([drawn, -drawn], 1)).all()
-        if num_turns % 1000 == 0:
-            np.testing.assert_array_equal(ring.items()[0], np.arange(max(count - capacity, 0), count))
-    np.testing.assert_array_equal(ring.items()[0], np.arange(count - capacity, count))
-    return num_turns
-
-
 def test_after_a_million_items_nothing_is_lost_doubled_or_out_of_order():
-    assert live(10**6, longest=200) > 9000
+    assert live(10**6, longest=400) > 4500
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_after_a_million_adds_and_samples_nothing_is_lost_doubled_or_out_of_order():
-    assert live(25 * 10**5, longest=6) > 990_000
+    program = "from tests.collect.replay.host_life import live; print(live(25 * 10**5, longest=6))"
+    out = run(program, timeout=1200)  # where types are not checked on every call
+    assert int(out.stdout) > 990_000, out.stderr
