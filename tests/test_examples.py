@@ -60,7 +60,7 @@ def test_random_agent_logs_and_draws(tmp_path):
 @pytest.mark.parametrize("name", TRAINING)
 def test_each_example_runs_in_a_short_form(name, tmp_path):
     printed = run(EXAMPLES / name, "--short", cwd=tmp_path)
-    assert "update   0" in printed or "help by" in printed or "learning rate" in printed or "[step" in printed
+    assert any(sign in printed for sign in ("update   0", "help by", "learning rate", "[step", "V-trace"))
     assert len((EXAMPLES / name).read_text().splitlines()) < 120
 
 
@@ -143,6 +143,25 @@ def test_cart_pole_is_solved(module, tmp_path):
 @pytest.mark.slow
 def test_cart_pole_is_solved_by_the_settings_in_the_file(tmp_path):
     assert outcome("config_driven", tmp_path, "main(config_driven.read())") >= 475
+
+
+@pytest.mark.slow
+def test_a_memory_is_enough_to_balance_the_pole(tmp_path):
+    assert outcome("dqn_cartpole", tmp_path) >= 450
+
+
+@pytest.mark.slow
+def test_actors_may_lag_behind(tmp_path):
+    returns = outcome("impala_cartpole", tmp_path)
+    assert set(returns) == {"lag 0", "lag 8"}
+    assert min(returns.values()) >= 475
+
+
+def test_vtrace_judges_the_policy_it_is_asked_about_and_not_the_one_that_played(load, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    errors = load("vtrace_two_states").main()
+    assert max(abs(error) for of_learner in errors.values() for error in of_learner) < 0.1
+    assert (tmp_path / "runs/vtrace_two_states.png").stat().st_size > 1000
 
 
 @pytest.mark.slow

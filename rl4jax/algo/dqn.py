@@ -329,7 +329,7 @@ SUMMED = ("train/loss", "train/mean_q", "train/grad_norm", "train/skipped")
 @jax.jit
 def _draw_bits(key, cfg):
     key, sample_key = jax.random.split(key)
-    return key, jax.random.bits(sample_key, (cfg.gradient_steps, cfg.batch_size))
+    return key, jax.random.bits(sample_key, (cfg.gradient_steps, cfg.batch_size), jnp.uint32)
 
 
 @functools.partial(jax.jit, static_argnames=("opt", "reduce"))

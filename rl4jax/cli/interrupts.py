@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a wish to stop, which the training loop grants after the current update."""
+"""SIGINT and SIGTERM as a wish to stop, which the training loop grants after the current turn."""
 
 import signal
 import threading

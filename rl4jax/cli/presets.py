@@ -32,9 +32,14 @@ PPO: dict[str, dict[str, Any]] = {
     "gym:LunarLander-v3": {"total_steps": 1_000_000} | _LUNAR,
 }  # fmt: skip
 
+# One step and one gradient step per env step carry rewards too slowly: after 50,000 steps the values are still half of what they should be.
+# A target network that follows faster makes them too high instead. Three steps and two gradient steps carry them six times as fast.
 DQN: dict[str, dict[str, Any]] = {
-    "CartPole": {"total_steps": 50_000},
-}
+    "CartPole": {
+        "total_steps": 50_000, "lr": "linear(1e-3, 0)", "batch_size": 64, "tau": 0.01, "n_step": 3, "gradient_steps": 2,
+        "epsilon": "linear(1, 0.05, 5000)",
+    },
+}  # fmt: skip
 
 IMPALA: dict[str, dict[str, Any]] = {
     "CartPole": {"total_steps": 1_000_000, "num_envs": 8, "num_steps": 40, "lr": "linear(1e-3, 0)"},

@@ -43,6 +43,11 @@ class Training(AbstractRun):
         return f"{self.last_step:,} steps, {self.options.num_envs} environments"
 
     @property
+    def on_disk(self) -> bool:
+        """Whether what it remembers is kept in its folder."""
+        return isinstance(self.options, ReplayOptions) and self.options.disk_replay
+
+    @property
     def steps_per_update(self) -> int:
         return self.cfg.num_steps * self.options.num_envs
 
@@ -51,8 +56,8 @@ class Training(AbstractRun):
         """One, unless updates are many and small: those are taken as one compiled program."""
         if not isinstance(self.options, ReplayOptions):
             return 1
-        usual = min(STEPS_PER_TURN[self.on_host], self.options.total_steps) // self.steps_per_update
-        return self.options.updates_per_turn or max(usual, 1)
+        most = min(STEPS_PER_TURN[self.on_host], self.options.total_steps)
+        return self.options.updates_per_turn or max(most // max(self.steps_per_update, self.cfg.gradient_steps), 1)
 
     @property
     def steps_per_turn(self) -> int:
@@ -84,11 +89,6 @@ class Training(AbstractRun):
         model = self.make_model()
         ring = {"replay": self._ring_on_disk(model)} if self.on_disk else {}
         return self.algorithm.module.init(model, self.env, self.cfg, key=self.key("init"), **ring)
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether what it remembers is kept in its folder."""
-        return isinstance(self.options, ReplayOptions) and self.options.disk_replay
 
     def _ring_on_disk(self, model: Any) -> Any:
         like = self.algorithm.module.transition_like(self.env, begin(model, self.env, key=self.key("begin")))
@@ -165,22 +165,20 @@ def build_training(algorithm: Algorithm, settings: Settings, path: str | os.Path
         value = settings.get(name)
         require(value is None or value > 0, flag_of(name), value, "a positive integer, or none")
     require(options.eval_every >= 0, "--eval-every", options.eval_every, "zero (only at the end) or a positive integer")
-    require(
-        settings.get("target_every", 1) > 0, "--target-every", settings.get("target_every"), "a positive integer"
-    )  # nobody else moves it
     draft = make_config(algorithm, settings, num_updates=1, num_steps=1)
     env = make_env(options.env, options.num_envs)
     run = Training(RunDir(path, keep=options.keep), algorithm, options, part(algorithm.network, settings), draft, env)
     if run.on_disk and not run.on_host:
         raise ConfigError(f"--disk-replay is for environments on the host, gym:ID. What is remembered of {options.env} is on the device.")
-    check_length(run, settings.get("learning_starts", 0))
+    check_learns(run, settings)
     return dataclasses.replace(run, cfg=make_config(algorithm, settings, num_updates=run.num_updates, num_steps=run.last_step))
 
 
-def check_length(run: Training, learning_starts: int) -> None:
+def check_learns(run: Training, settings: Settings) -> None:
     """Raise if nothing would be learned."""
     if not run.num_turns:
         what = "one rollout: num_steps * num_envs" if run.updates_per_turn == 1 else "one turn: updates_per_turn * num_steps * num_envs"
         raise ConfigError(f"--total-steps {run.options.total_steps} is less than {what} = {run.steps_per_turn}.")
-    rule = f"at most {run.last_step}, the steps of the whole run, or nothing is learned"
-    require(learning_starts <= run.last_step, "--learning-starts", learning_starts, rule)
+    starts, every = settings.get("learning_starts", 0), settings.get("target_every", 1)
+    require(starts <= run.last_step, "--learning-starts", starts, f"at most {run.last_step}, the steps of the whole run")
+    require(every > 0, "--target-every", every, "a positive integer", "Nobody else would move the target network.")

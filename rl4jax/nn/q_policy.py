@@ -26,7 +26,7 @@ class QPolicy(eqx.Module):
     """`policy(obs) -> (EpsilonGreedy, value)`: the best action by the Q-network, or with probability `epsilon` any; and its value."""
 
     model: Any
-    epsilon: Float[Array, ""]
+    epsilon: Float[Array | np.ndarray, ""]
 
     def __call__(self, obs: PyTree) -> tuple[EpsilonGreedy, Float[Array, ""]]:
         q_values = self.model(obs)
@@ -45,7 +45,7 @@ def _policy_parts(rest: Rest) -> tuple[dict[str, str], Rest]:
     """The names that the leaves of a model have inside of a policy, and the rest of the policy."""
     names = {name: f"model.{name}" for name in rest.names}
     model = jax.tree.unflatten(rest.treedef, [np.zeros(()) if leaf is None else leaf for leaf in rest.leaves])
-    treedef = jax.tree.structure(QPolicy(model, np.zeros(())))  # pyright: ignore[reportArgumentType]
+    treedef = jax.tree.structure(QPolicy(model, np.zeros(())))
     return names, Rest(treedef, (*names.values(), "epsilon"), (*rest.leaves, None))
 
 

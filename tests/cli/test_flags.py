@@ -164,7 +164,7 @@ def test_what_may_be_none_is_typed_as_none(tmp_path):
         (["trian"], "no command 'trian'. Did you mean 'train'?"),
         (["train"], "no algorithm is given"),
         (["train", "pop", "CartPole"], "no algorithm 'pop'. Did you mean 'ppo'?"),
-        (["train", "bc", "CartPole"], "no algorithm 'bc'. Known: dqn, impala, ppo."),
+        (["train", "bc", "CartPole"], "bc learns from other runs. Type: rl4jax bc RUN"),
         (["train", "ppo"], "no environment is given"),
         (["train", "ppo", "CartPol"], "no environment 'CartPol'. Did you mean 'CartPole'?"),
         (["train", "ppo", "CartPole-v1"], "type gym:CartPole-v1"),

@@ -15,13 +15,16 @@ from rl4jax.cli.progress import Progress
 from rl4jax.cli.settings import checked, defaults
 from rl4jax.core.checkpoint import read
 from rl4jax.core.run_dir import RunDir
-from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax, start
+from tests.cli.terminal import STEPS_PER_TURN, STEPS_PER_UPDATE, TINY, TINY_DQN, assert_same_bits, in_tensorboard, logged, rl4jax, start
 
-FLAGS = (*TINY, "--checkpoint-every", "1", "--log-every", "1", "--tensorboard", "--quiet")
+OFTEN = ("--checkpoint-every", "1", "--log-every", "1", "--tensorboard", "--quiet")
+FLAGS = (*TINY, *OFTEN)
+PPO = ("train", "ppo", "CartPole", *FLAGS)
+DQN = ("train", "dqn", "CartPole", *TINY_DQN, "--prioritized", "--n-step", "2", *OFTEN)
 
 
-def train_whole(path, num_updates):
-    code, _, err = rl4jax("train", "ppo", "CartPole", *FLAGS, "--total-steps", num_updates * STEPS_PER_UPDATE, "--out", path)
+def train_whole(path, num_updates, command=PPO):
+    code, _, err = rl4jax(*command, "--total-steps", num_updates * STEPS_PER_UPDATE, "--out", path)
     assert code == 0, err
     return path
 
@@ -73,9 +76,9 @@ def assert_nothing_happened(run, whole):
     assert unfinished(run) == []
 
 
-def killed_again_and_again(whole, run, num_updates, kills, hits):
+def killed_again_and_again(whole, run, num_updates, kills, hits, command=PPO):
     chance, landed, tries = random.Random(0), 0, 0
-    process = start("train", "ppo", "CartPole", *FLAGS, "--total-steps", num_updates * STEPS_PER_UPDATE, "--out", run)
+    process = start(*command, "--total-steps", num_updates * STEPS_PER_UPDATE, "--out", run)
     while tries < kills or landed < hits or tries - landed < kills // 2:
         landed += kill(process, run, chance, in_write=landed < hits and tries % 2 == 1)
         tries += 1
@@ -99,6 +102,16 @@ def test_twenty_kills_change_nothing(tmp_path):
     assert tries >= 20
     assert landed >= 5
     assert tries - landed >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_eight_kills_change_nothing_of_dqn(tmp_path):
+    assert STEPS_PER_TURN == STEPS_PER_UPDATE
+    whole = train_whole(tmp_path / "whole", 300, DQN)
+    tries, landed = killed_again_and_again(whole, tmp_path / "run", 300, kills=8, hits=2, command=DQN)
+    assert tries >= 8
+    assert landed >= 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -8,30 +8,10 @@ import pytest
 
 import rl4jax as rl
 from rl4jax import ppo
-from rl4jax.cli.algorithms import ALGORITHMS
-from rl4jax.cli.build import build_run
-from rl4jax.cli.environment import make_eval_env
 from rl4jax.cli.presets import PPO
-from rl4jax.cli.settings import checked, defaults
+from tests.learning.presets_reach import budget, evaluations
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
-
-
-def evaluations(env, seeds, tmp_path, **changes):
-    """The mean return of each seed, trained as `rl4jax train ppo ENV --seed SEED` does."""
-    means = []
-    for seed in range(seeds):
-        algorithm = ALGORITHMS["ppo"]
-        settings = defaults(algorithm) | checked(algorithm, PPO[env] | {"env": env, "seed": seed} | changes, "test")
-        run = build_run(algorithm, settings, tmp_path / str(seed))
-        state, metrics = ppo.train(run.fresh(), run.env, run.cfg, run.num_updates)
-        assert not np.asarray(metrics["train/skipped"]).any()
-        means.append(float(rl.evaluate(state.policy, make_eval_env(env, 100), 100, key=run.key("eval", run.last_step)).mean))
-    return np.array(means)
-
-
-def budget(env):
-    return PPO[env]["total_steps"]
 
 
 @pytest.mark.parametrize(
@@ -44,51 +24,51 @@ def budget(env):
     ],
 )
 def test_every_seed_reaches(env, steps, seeds, bar, tmp_path):
-    assert budget(env) <= steps
-    means = evaluations(env, seeds, tmp_path)
+    assert budget("ppo", env) <= steps
+    means = evaluations("ppo", env, seeds, tmp_path)
     assert (means >= bar).all(), means
 
 
 def test_acrobot(tmp_path):
-    assert budget("Acrobot") <= 500_000
-    means = evaluations("Acrobot", 5, tmp_path)
+    assert budget("ppo", "Acrobot") <= 500_000
+    means = evaluations("ppo", "Acrobot", 5, tmp_path)
     assert (means >= -90).all(), means
     assert means.mean() >= -85, means
 
 
 def test_pendulum(tmp_path):
-    assert budget("Pendulum") <= 200_000
-    means = evaluations("Pendulum", 5, tmp_path)
+    assert budget("ppo", "Pendulum") <= 200_000
+    means = evaluations("ppo", "Pendulum", 5, tmp_path)
     assert (means >= -220).all(), means
     assert means.mean() >= -185, means
 
 
 def test_grid_world_is_walked_almost_optimally(tmp_path):
-    assert budget("GridWorld") <= 200_000
+    assert budget("ppo", "GridWorld") <= 200_000
     env = rl.envs.GridWorld()
     cells = [c for c in itertools.product(range(env.size), repeat=2) if c != (env.size - 1, env.size - 1)]
     steps = np.array([2 * (env.size - 1) - row - column for row, column in cells])
     best = np.mean(env.goal_reward + env.step_reward * (steps - 1))
-    means = evaluations("GridWorld", 3, tmp_path)
+    means = evaluations("ppo", "GridWorld", 3, tmp_path)
     assert (means >= 0.95 * best).all(), (means, best)
 
 
 def test_multi_discrete_nav_is_walked_almost_optimally(tmp_path):
-    assert budget("MultiDiscreteNav") <= 300_000
+    assert budget("ppo", "MultiDiscreteNav") <= 300_000
     env = rl.envs.MultiDiscreteNav()
     cells = list(itertools.product(range(env.size), repeat=2))
     steps = np.array([max(abs(a[0] - b[0]), abs(a[1] - b[1])) for a in cells for b in cells if a != b])  # a king's
     best = np.mean(env.goal_reward + env.step_reward * (steps - 1))
-    means = evaluations("MultiDiscreteNav", 3, tmp_path)
+    means = evaluations("ppo", "MultiDiscreteNav", 3, tmp_path)
     assert (means >= 0.95 * best).all(), (means, best)
 
 
 def test_memory_needs_a_memory(tmp_path):
-    assert budget("Memory") <= 1_000_000
+    assert budget("ppo", "Memory") <= 1_000_000
     recalls = rl.envs.Memory().max_steps - rl.envs.Memory().delay
-    means = evaluations("Memory", 3, tmp_path)
+    means = evaluations("ppo", "Memory", 3, tmp_path)
     assert (means / recalls >= 0.95).all(), means
-    without = evaluations("Memory", 3, tmp_path / "feed-forward", core="none")
+    without = evaluations("ppo", "Memory", 3, tmp_path / "feed-forward", core="none")
     assert (without / recalls < 0.35).all(), "chance is 0.25"
 
 

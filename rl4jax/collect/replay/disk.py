@@ -122,7 +122,7 @@ class _Shared:
         self.records, self.chunks, self.capacity = records, chunks, capacity
         self.newest: int | None = None  # how many items were ever added; not known before the first is: a checkpoint may yet be loaded
         self.checked = 0  # for how many it was seen that their files are there
-        self.checkpoints = (0, 0)  # how many there were at the last two checkpoints
+        self.checkpoints: tuple[int, int] = (0, 0)  # how many there were at the last two checkpoints
 
 
 def _check_header(chunks: Chunks, records: Records, capacity: int) -> None:

@@ -109,7 +109,7 @@ def draw_bits(num: int, key: PRNGKeyArray, what: str) -> UInt32[np.ndarray, " N"
         raise
 
 
-_draw = functools.partial(jax.jit, static_argnums=1)(lambda key, num: jax.random.bits(key, (num,)))
+_draw = functools.partial(jax.jit, static_argnums=1)(lambda key, num: jax.random.bits(key, (num,), np.uint32))
 
 
 def check_slots(slots: Int[np.ndarray, "*N"], size: int, what: str) -> None:

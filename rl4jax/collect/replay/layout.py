@@ -76,7 +76,9 @@ def check_bits(bits: Any, what: str) -> None:
     """Raise unless `bits` is a vector of random bits."""
     if len(np.shape(bits)) != 1 or getattr(bits, "dtype", None) != np.dtype(np.uint32):
         found = getattr(bits, "dtype", type(bits).__name__)
-        raise ShapeError(f"{what}: bits are {found}{list(np.shape(bits))}; they must be uint32[N]. Use jax.random.bits(key, (N,)).")
+        raise ShapeError(
+            f"{what}: bits are {found}{list(np.shape(bits))}; they must be uint32[N]. Use jax.random.bits(key, (N,), jnp.uint32)."
+        )
 
 
 def check_not_empty(size: int, what: str) -> None:

@@ -57,7 +57,7 @@ class PrioritizedReplay(NamedTuple):
         """Draw `num` items by their priorities, with replacement."""
         require(is_count(num), "PrioritizedReplay.sample: num", num, "a positive integer")
         check_key(key, "PrioritizedReplay.sample")
-        return self.sample_with(jax.random.bits(key, (num,)))
+        return self.sample_with(jax.random.bits(key, (num,), jnp.uint32))
 
     def sample_with(self, bits: UInt32[Array | np.ndarray, " N"]) -> Sample:
         """Draw by given random bits, for loops that draw all of theirs ahead."""

@@ -58,7 +58,7 @@ class Replay(NamedTuple):
         """Draw `num` items, each uniformly and with replacement."""
         require(is_count(num), "Replay.sample: num", num, "a positive integer")
         check_key(key, "Replay.sample")
-        return self.sample_with(jax.random.bits(key, (num,)))
+        return self.sample_with(jax.random.bits(key, (num,), jnp.uint32))
 
     def sample_with(self, bits: UInt32[Array | np.ndarray, " N"]) -> Sample:
         """Draw by given random bits, for loops that draw all of theirs ahead: `slot = bits % size`.

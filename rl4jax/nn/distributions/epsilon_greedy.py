@@ -2,9 +2,8 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
-
-from rl4jax.core.number import Number
 
 from rl4jax.core.number import Number
 
@@ -21,10 +20,10 @@ class EpsilonGreedy(AbstractDistribution):
     """
 
     q_values: Float[Array, " A"]
-    epsilon: Float[Array, ""]
+    epsilon: Float[Array | np.ndarray, ""]
     allowed: Bool[Array, " A"]
 
-    def __init__(self, q_values: Float[Array, " A"], epsilon: Float[Array, ""], allowed: Bool[Array, " A"] | None = None):
+    def __init__(self, q_values: Float[Array, " A"], epsilon: Float[Array | np.ndarray, ""], allowed: Bool[Array, " A"] | None = None):
         check_vector("EpsilonGreedy.q_values", q_values)
         self.q_values = q_values
         self.epsilon = epsilon
@@ -79,7 +78,3 @@ class EpsilonGreedy(AbstractDistribution):
             return self
         check_mask(self, mask)
         return EpsilonGreedy(self.q_values, self.epsilon, self.allowed & mask)
-
-    def tempered(self, temperature: Number) -> Categorical:
-        """That of its log-probabilities."""
-        return self.categorical().tempered(temperature)

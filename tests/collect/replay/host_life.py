@@ -20,7 +20,7 @@ def live(num_items, longest):
             assert (drawn < count).all()
             assert (sample.slots == drawn % capacity).all()
             assert (twice == np.stack([drawn, -drawn], 1)).all()
-        if num_turns % 1000 == 0:
+        if num_turns % 100 == 0:
             np.testing.assert_array_equal(ring.items()[0], np.arange(max(count - capacity, 0), count))
     np.testing.assert_array_equal(ring.items()[0], np.arange(count - capacity, count))
     return num_turns

@@ -21,7 +21,7 @@ def batches(draw):
 
 
 @every_kind
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(capacity=st.sampled_from([1, 5]), added=st.lists(batches(), max_size=8))
 def test_a_ring_keeps_the_newest_items_in_order(kind, capacity, added, tmp_path_factory):
     ring, model = KINDS[kind](capacity, tmp_path_factory.getbasetemp() / f"ring{next(folders)}"), Model(capacity)

@@ -43,7 +43,7 @@ def test_a_prioritised_ring_draws_by_the_power_of_the_error(make, alpha, getkey)
     ring = make.empty(50, np.int32(0), alpha=alpha).add(np.arange(40, dtype=np.int32)).reprioritize(np.arange(40), error)
     want = np.append((error.astype(np.float64) + 1e-6) ** alpha, np.zeros(10))
     want /= want.sum()
-    bits = np.random.default_rng(0).integers(0, 2**32, (2048, 4), dtype=np.uint32)
+    bits = np.random.default_rng(0).integers(0, 2**32, (500, 16), dtype=np.uint32)
     draw = jax.jit(lambda bits: ring.sample_with(bits).slots) if make is PrioritizedReplay else lambda bits: ring.sample_with(bits).slots
     assert p_value(np.concatenate([draw(x) for x in bits]), want) > 1e-3
     sample = ring.sample(1000, key=getkey())
