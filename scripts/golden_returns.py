@@ -1,4 +1,4 @@
-"""Golden numbers for tests/collect/test_returns.py and test_vtrace.py: V-trace, lambda-returns, TD(lambda) and n-step returns, by rlax in float64.
+"""Golden numbers for tests/collect/test_returns.py and test_vtrace.py: V-trace, lambda-returns, TD(lambda), n steps, by rlax in float64.
 
 rlax 0.1.9 imports distrax, and that TensorFlow Probability, which uses names that jax 0.10.2 has deprecated: it cannot be imported where
 warnings are errors, as in our tests. So it runs here, in an environment of its own that has rlax==0.1.9 and jax==0.10.2, from the root:

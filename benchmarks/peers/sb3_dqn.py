@@ -11,8 +11,8 @@ import sys
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # else its second thread spins: many times slower on busy cores
 
-import torch  # noqa: E402  # pyright: ignore[reportMissingImports]
-from stable_baselines3 import DQN  # noqa: E402  # pyright: ignore[reportMissingImports]
+import torch  # pyright: ignore[reportMissingImports]
+from stable_baselines3 import DQN  # pyright: ignore[reportMissingImports]
 
 SETTINGS = {
     "learning_rate": 1e-4,

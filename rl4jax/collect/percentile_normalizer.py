@@ -42,7 +42,7 @@ class PercentileNormalizer(NamedTuple):
         return cls(low, high, decay, jnp.zeros(()), jnp.zeros(()), jnp.zeros((), bool))
 
     def update(self, returns: Float[Array, "*N"]) -> "PercentileNormalizer":
-        """Take in some returns, of any shape: `average = decay * average + (1 - decay) * percentile`. The first ones are taken as they are."""
+        """Take in returns of any shape: `average = decay * average + (1 - decay) * percentile`. The first are taken as they are."""
         if not jnp.size(returns):
             raise ShapeError(f"PercentileNormalizer.update: returns has shape {jnp.shape(returns)}; at least one is needed.")
         shares = jnp.stack([jnp.asarray(self.low), jnp.asarray(self.high)])

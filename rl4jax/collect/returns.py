@@ -45,7 +45,7 @@ def td_lambda(
     discount: Float[Array, "T *B"],
     trace: Float[Array, "T *B"],
 ) -> Float[Array, "T *B"]:
-    """How far the critic is from its lambda-return: `G - value`, with G held constant, so that the loss `0.5 * error**2` moves the value."""
+    """How far the critic is from its lambda-return: `G - value`. G is held constant, so that the loss `0.5 * error**2` moves the value."""
     check_shapes("td_lambda", reward, value=value, next_value=next_value, discount=discount, trace=trace)
     return jax.lax.stop_gradient(lambda_returns(reward, next_value, discount, trace)) - value
 

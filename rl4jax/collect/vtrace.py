@@ -34,7 +34,7 @@ def vtrace(
     clip_c: Number = 1.0,
     clip_pg_rho: Number = 1.0,
 ) -> VTrace:
-    """Value targets and advantages from what another policy played; `log_rho = log pi(action) - log mu(action)`, mu being the one that played.
+    """Value targets and advantages from what another policy played: `log_rho = log pi(action) - log mu(action)`, where mu played.
 
     With `rho = exp(log_rho)` and `delta = reward + discount * next_value - value`:
 

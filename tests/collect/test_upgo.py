@@ -49,7 +49,12 @@ WRAPS = {"plain": both_modes, "jit": jax.jit(both_modes), "vmap": jax.jit(jax.vm
 
 
 @settings(deadline=None, max_examples=40)
-@given(wrap=st.sampled_from(["jit", "vmap"]), batch=st.sampled_from([(2,), (3, 2)]), num_steps=st.sampled_from([1, 33]), seed=st.integers(0, 99))
+@given(
+    wrap=st.sampled_from(["jit", "vmap"]),
+    batch=st.sampled_from([(2,), (3, 2)]),
+    num_steps=st.sampled_from([1, 33]),
+    seed=st.integers(0, 99),
+)
 def test_upgo_matches_a_plain_loop(wrap, batch, num_steps, seed):
     check_against_the_loop(wrap, (num_steps, *batch), seed)
 

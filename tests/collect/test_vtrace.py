@@ -67,7 +67,12 @@ WRAPS = {"plain": clipped, "jit": jax.jit(clipped), "vmap": jax.jit(jax.vmap(cli
 
 
 @settings(deadline=None, max_examples=25)
-@given(wrap=st.sampled_from(["jit", "vmap"]), batch=st.sampled_from([(2,), (3, 2)]), num_steps=st.sampled_from([1, 33]), seed=st.integers(0, 99))
+@given(
+    wrap=st.sampled_from(["jit", "vmap"]),
+    batch=st.sampled_from([(2,), (3, 2)]),
+    num_steps=st.sampled_from([1, 33]),
+    seed=st.integers(0, 99),
+)
 def test_vtrace_matches_a_plain_loop_over_the_ends_of_episodes(wrap, batch, num_steps, seed):
     check_against_the_loop(wrap, (num_steps, *batch), seed)
 

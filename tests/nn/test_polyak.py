@@ -86,13 +86,15 @@ def test_trees_that_differ_are_named_by_their_first_leaf(getkey):
         polyak({"a": jnp.zeros(2), "b": jnp.zeros(2)}, {"a": jnp.zeros(2)}, 0.5)
     with pytest.raises(rl.ShapeError, match=r"polyak: source has a leaf \.net\.layers\[2\]\.weight, which target has not"):
         polyak(module(getkey(), width=2), module(getkey(), width=2, depth=2), 0.5)
-    with pytest.raises(rl.ShapeError, match=r"target\.net\.layers\[0\]\.weight has shape \(4, 2\) and source\.net\.layers\[0\]\.weight \(5, 2\)"):
+    with pytest.raises(
+        rl.ShapeError, match=r"target\.net\.layers\[0\]\.weight has shape \(4, 2\) and source\.net\.layers\[0\]\.weight \(5, 2\)"
+    ):
         polyak(module(getkey()), module(getkey(), width=5), 0.5)
     with pytest.raises(rl.ShapeError, match="the same leaves, but differ in a class or a static field"):
         polyak(module(getkey()), module(getkey(), name="other"), 0.5)
 
 
 def test_the_public_name_is_the_function():
-    import rl4jax.nn.polyak  # noqa: F401, PLC0415
+    import rl4jax.nn.polyak  # noqa: F401
 
     assert rl.nn.polyak is polyak

@@ -7,6 +7,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import optax
+from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from rl4jax.collect.playing import AnyVecEnv
@@ -16,7 +17,7 @@ from rl4jax.core.errors import is_count, require
 from rl4jax.core.number import Number
 from rl4jax.core.number_rules import POSITIVE, SHARE, check_counts, check_numbers
 from rl4jax.core.running_stats import RunningStats
-from rl4jax.core.spaces import struct_of
+from rl4jax.core.spaces import StaticSpace, flatten, struct_of
 from rl4jax.nn.linear import Linear
 from rl4jax.nn.orthogonal import orthogonal_linear
 from rl4jax.nn.trunk import Trunk, check_network
@@ -43,8 +44,9 @@ class RND(eqx.Module):
     """The error with which a predictor foretells the features that a fixed random network makes of what a step led to.
 
     The predictor learns from every rollout, by an Adam of its own, so that what was seen often is foretold well and pays little, and what
-    is new pays. Observations are normalised by their running statistics and clipped to [-5, 5] first. Errors are divided by the running
-    standard deviation of their discounted sums, which run over the ends of episodes. Images go through a CNN.
+    is new pays. Observations are normalised by their running statistics and clipped to [-5, 5] first, symbols as one-hot vectors and
+    pixels too: what never varied and now does stands out. Errors are divided by the running standard deviation of their discounted sums,
+    which run over the ends of episodes. Images go through a CNN.
     """
 
     target: Features  # stays as it is
@@ -56,6 +58,7 @@ class RND(eqx.Module):
     lr: Float[Array, ""]
     gamma: Float[Array, ""]
     num_passes: int = eqx.field(static=True)
+    space: StaticSpace = eqx.field(static=True)
 
     def __init__(
         self,
@@ -72,11 +75,12 @@ class RND(eqx.Module):
         check_key(key, "RND")
         require(is_count(num_features), "RND.num_features", num_features, "a positive integer")
         target_key, predictor_key = jax.random.split(key)
-        space = env.single_observation_space
+        self.space = StaticSpace(env.single_observation_space)
+        space = _space_of_floats(self.space.space)
         self.target = Features(space, hidden, num_features, key=target_key)
         # One layer more than the target has: it should be able to learn what that says.
         self.predictor = Features(space, (*hidden, hidden[-1]), num_features, key=predictor_key)
-        self.opt_state = optax.adam(lr).init(self.predictor)
+        self.opt_state = optax.adam(lr).init(self.predictor)  # pyright: ignore[reportArgumentType]
         self.obs_stats = RunningStats.like(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), struct_of(space)))
         self.return_stats = RunningStats.like(jnp.zeros(()))
         self.discounted_return = jnp.zeros(env.num_envs)
@@ -93,6 +97,7 @@ class RND(eqx.Module):
 
 @jax.jit
 def _pay_and_learn(explorer: RND, obs: PyTree, valid: Bool[Array, "T B"]) -> tuple[Float[Array, "T B"], RND]:
+    obs = jax.vmap(jax.vmap(lambda x: _as_floats(explorer.space.space, x)))(obs)
     obs_stats = explorer.obs_stats.update(obs, valid)  # before it is used: the first rollout has no other
     obs = obs_stats.normalize(obs, CLIP)
     target = jax.vmap(jax.vmap(explorer.target))(obs)
@@ -120,3 +125,22 @@ def _pay_and_learn(explorer: RND, obs: PyTree, valid: Bool[Array, "T B"]) -> tup
         explorer, (*learner, obs_stats, return_stats, discounted_return),
     )  # fmt: skip
     return error / jnp.sqrt(return_stats.var + 1e-8), learned
+
+
+def _as_floats(space: gymnasium.Space, x: PyTree) -> PyTree:
+    """An observation with its symbols one-hot and its pixels as floats, so that everything has statistics."""
+    if isinstance(space, spaces.Dict):
+        return {name: _as_floats(part, x[name]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_as_floats(part, part_x) for part, part_x in zip(space, x, strict=True))
+    return x.astype(jnp.float32) if isinstance(space, spaces.Box) else flatten(space, x)
+
+
+def _space_of_floats(space: gymnasium.Space) -> gymnasium.Space:
+    """The space of these."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({name: _space_of_floats(part) for name, part in space.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([_space_of_floats(part) for part in space])
+    shape = space.shape if isinstance(space, spaces.Box) else (int(spaces.flatdim(space)),)
+    return spaces.Box(-CLIP, CLIP, shape)
