@@ -110,9 +110,10 @@ def test_the_metrics_of_train_count_every_episode(host, getkey):
     for i in range(8):
         state, rollout = dqn.collect(state, env, cfg)
         state, _ = dqn.update(state, rollout, cfg)
-        returns = rollout.episode_returns()
+        ended = np.asarray(rollout.terminated) | np.asarray(rollout.truncated)
+        returns, lengths = np.asarray(rollout.episode_return)[ended], np.asarray(rollout.episode_length)[ended]
         assert metrics["rollout/episodes"][i] == len(returns)
-        expected = (np.mean(returns), np.mean(np.asarray(rollout.episode_length)[np.asarray(rollout.ended)])) if returns else (np.nan,) * 2
+        expected = (returns.mean(), lengths.mean()) if len(returns) else (np.nan, np.nan)
         np.testing.assert_allclose((metrics["rollout/avg_return"][i], metrics["rollout/avg_length"][i]), expected, rtol=1e-6)
     assert metrics["rollout/episodes"].sum() > 5
     assert jax.tree.map(np.shape, metrics) == dict.fromkeys(metrics, (8,))
