@@ -47,9 +47,15 @@ VERBS = ("Config", "State", "init", "act", "collect", "loss", "update", "train")
 PACKAGES = ("collect", "envs", "nn")
 PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if not inspect.ismodule(getattr(rl, name))}
 PUBLIC |= {f"rl4jax.{package}.{name}": value for package in PACKAGES for name, value in public_names(getattr(rl, package)).items()}
-PUBLIC |= {f"rl4jax.ppo.{name}": getattr(rl.ppo, name) for name in VERBS}
-LOSSES = ("value_loss", "policy_loss_discrete", "policy_loss_continuous", "multi_head_value_loss")
-PUBLIC |= {f"rl4jax.losses.{name}": getattr(rl.losses, name) for name in LOSSES}
+MODULES = {
+    "ppo": VERBS,
+    "dqn": (*VERBS, "move_target", "transition_like"),
+    "impala": VERBS,
+    "bc": ("Config", "State", "Demonstrations", "from_arrays", "from_rollouts", "from_minari", "init", "loss", "update", "train"),
+    "distill": ("Config", "State", "Targets", "label", "merge", "init", "loss", "update", "train"),
+    "losses": ("value_loss", "policy_loss_discrete", "policy_loss_continuous", "multi_head_value_loss"),
+}
+PUBLIC |= {f"rl4jax.{module}.{name}": getattr(getattr(rl, module), name) for module, names in MODULES.items() for name in names}
 
 
 @pytest.mark.parametrize("path", PUBLIC)

@@ -60,7 +60,7 @@ def test_random_agent_logs_and_draws(tmp_path):
 @pytest.mark.parametrize("name", TRAINING)
 def test_each_example_runs_in_a_short_form(name, tmp_path):
     printed = run(EXAMPLES / name, "--short", cwd=tmp_path)
-    assert any(sign in printed for sign in ("update   0", "help by", "learning rate", "[step", "V-trace"))
+    assert any(sign in printed for sign in ("update   0", "help by", "learning rate", "[step", "V-trace", "seed 0"))
     assert len((EXAMPLES / name).read_text().splitlines()) < 120
 
 

@@ -33,7 +33,7 @@ class Config(eqx.Module):
 
     lr: Number | Schedule = eqx.field(default=1e-3, converter=as_setting)  # a schedule counts gradient steps
     batch_size: int = eqx.field(default=64, static=True)  # examples in each gradient step of `train`
-    holdout: float = eqx.field(default=0.1, static=True)  # share of the examples that `train` does not learn from, but is judged by
+    holdout: float | int = eqx.field(default=0.1, static=True)  # share of the examples that `train` does not learn from, but is judged by
     max_grad_norm: Number = 0.5  # 0 = no clipping
     adam_eps: Number = 1e-5
 
@@ -58,7 +58,7 @@ def init(model: Model, data: Demonstrations, cfg: Config, *, key: PRNGKeyArray, 
             f"bc.init: {len(bad)} of {len(possible)} actions of data cannot be chosen by {type(model).__name__}, the first at {bad[0]}: "
             f"{jax.tree.map(lambda x: np.asarray(x[bad[0]]).tolist(), data.action)}. It has no such choice, or the mask forbids it."
         )
-    return epochs.begin("bc.init", model, cfg, key=key, opt=opt)
+    return epochs.begin("bc", model, cfg, key=key, opt=opt)
 
 
 @jax.jit
@@ -99,7 +99,7 @@ def update(
     `opt` replaces clipping, Adam and `cfg.lr` by an optimizer of your own; give the same one to `init`. `reduce` averages gradients and
     metrics over machines. If the loss or a gradient is not finite, nothing is learned from the batch and `train/skipped` is 1.
     """
-    return epochs.update("bc.update", loss, state, batch, cfg, opt, reduce)
+    return epochs.update("bc", loss, state, batch, cfg, opt, reduce)
 
 
 def train(
@@ -110,4 +110,4 @@ def train(
     `cfg.holdout` of the examples are never learned from; after each epoch they give `eval/loss` and `eval/accuracy`. Which ones depends
     on the number of examples only, so that `train` can be called again with the same data.
     """
-    return epochs.train("bc.train", loss, state, data, cfg, num_epochs, opt)
+    return epochs.train("bc", loss, state, data, cfg, num_epochs, opt)

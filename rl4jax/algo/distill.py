@@ -39,7 +39,7 @@ class Config(eqx.Module):
     value_weight: Number = 0.0  # weight of the squared error to the teacher's value
     lr: Number | Schedule = eqx.field(default=1e-3, converter=as_setting)  # a schedule counts gradient steps
     batch_size: int = eqx.field(default=64, static=True)  # examples in each gradient step of `train`
-    holdout: float = eqx.field(default=0.1, static=True)  # share of the examples that `train` does not learn from, but is judged by
+    holdout: float | int = eqx.field(default=0.1, static=True)  # share of the examples that `train` does not learn from, but is judged by
     max_grad_norm: Number = 0.5  # 0 = no clipping
     adam_eps: Number = 1e-5
 
@@ -92,7 +92,7 @@ def init(student: Model, targets: Targets, cfg: Config, *, key: PRNGKeyArray, op
     epochs.check_memoryless("distill.init: student", student, targets.obs)
     first = jax.tree.map(lambda x: x[0], targets)
     jax.eval_shape(lambda: compare(student, first, cfg))  # first is no argument, so that the bounds of continuous actions can be compared
-    return epochs.begin("distill.init", student, cfg, key=key, opt=opt)
+    return epochs.begin("distill", student, cfg, key=key, opt=opt)
 
 
 class Comparison(NamedTuple):
@@ -143,7 +143,7 @@ def update(
     `opt` replaces clipping, Adam and `cfg.lr` by an optimizer of your own; give the same one to `init`. `reduce` averages gradients and
     metrics over machines. If the loss or a gradient is not finite, nothing is learned from the batch and `train/skipped` is 1.
     """
-    return epochs.update("distill.update", loss, state, batch, cfg, opt, reduce)
+    return epochs.update("distill", loss, state, batch, cfg, opt, reduce)
 
 
 def train(
@@ -154,4 +154,4 @@ def train(
     `cfg.holdout` of them are never learned from; after each epoch they give `eval/loss` and `eval/agreement`, the share of observations at
     which student and teacher choose the same. Which ones depends on their number only, so that `train` can be called again.
     """
-    return epochs.train("distill.train", loss, state, targets, cfg, num_epochs, opt)
+    return epochs.train("distill", loss, state, targets, cfg, num_epochs, opt)

@@ -112,8 +112,8 @@ def init(
 ) -> State:
     """The state before the first update: all environments reset, nothing remembered.
 
-    `replay` may be a ring of your own for transitions such as `dqn.example(env)`: a `DiskReplay` on the host, say, for more images than
-    memory holds.
+    `replay` may be a ring of your own for transitions such as `dqn.transition_like(env, playing)`: a `DiskReplay` on the host, say, for
+    more images than memory holds.
     """
     check_vec_env(env, "dqn.init")
     check_q_model(model, env.single_observation_space, env.single_action_space)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import optax
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.core.contract import check_key, describe
@@ -23,7 +22,7 @@ from rl4jax.nn.packed import Packed, pack
 
 from .loop import Metrics, identity
 from .minibatch import random_order
-from .optimizer import check_optimizer, make_adam
+from .optimizer import check_optimizer, gradient_step, make_adam
 
 Loss = Callable[
     [Model, Any, Any], tuple[Float[Array, ""], Metrics]
@@ -63,9 +62,9 @@ class State(NamedTuple):
 
 def begin(name: str, model: Model, cfg: Any, *, key: PRNGKeyArray, opt: optax.GradientTransformation | None) -> State:
     """The state before the first step."""
-    check_key(key, name)
+    check_key(key, f"{name}.init")
     packed = pack(model)
-    require(bool(packed.params), f"{name}: model", model, "a model with parameters", "None of its leaves is an array of floats.")
+    require(bool(packed.params), f"{name}.init: model", model, "a model with parameters", "None of its leaves is an array of floats.")
     return State(packed, (opt or make_optimizer(cfg, 0)).init(packed.params), jnp.zeros((), jnp.int32), key)
 
 
@@ -78,7 +77,7 @@ def update(
     name: str, loss: Loss, state: State, batch: PyTree, cfg: Any, opt: optax.GradientTransformation | None, reduce: Reduce
 ) -> tuple[State, Metrics]:
     """One gradient step on a batch."""
-    count(f"{name}: batch", batch)
+    count(f"{name}.update: batch", batch)
     return _update(state, batch, on_device(cfg), name, loss, opt, reduce)
 
 
@@ -91,18 +90,16 @@ def _update(state, batch, cfg, name, loss, opt, reduce):
 def step(
     loss: Loss, state: State, batch: PyTree, cfg: Any, opt: optax.GradientTransformation | None, reduce: Reduce = identity
 ) -> tuple[State, Metrics]:
-    """Weights and moments after a gradient step, or as they were if something is not finite: `train/skipped` is then 1."""
-    params, optimizer = state.packed.params, opt or make_optimizer(cfg, state.num_updates)
-    of_params = lambda p: loss(dataclasses.replace(state.packed, params=p).model, batch, cfg)  # noqa: E731
-    grads, metrics = reduce(jax.grad(of_params, has_aux=True)(params))
-    changes, opt_state = optimizer.update(grads, state.opt_state, params)
-    after = (optax.apply_updates(params, changes), opt_state)
-    norm = optax.tree.norm(ravel_pytree(grads)[0])  # as in our optimizer, so that it is computed once
-    finite = jnp.isfinite(metrics["train/loss"] + norm) & jnp.isfinite(optax.tree.norm(after[0]))
-    params, opt_state = jax.tree.map(functools.partial(jnp.where, finite), after, (params, state.opt_state))
-    metrics = metrics | {"train/grad_norm": norm, "train/lr": value_at(cfg.lr, state.num_updates), "train/skipped": 1 - finite}
-    packed = dataclasses.replace(state.packed, params=params)
-    state = state._replace(packed=packed, opt_state=opt_state, num_updates=state.num_updates + 1)
+    """The state after a gradient step, or the same weights and moments if something is not finite: `train/skipped` is then 1."""
+
+    def of_params(params):
+        total, metrics = loss(dataclasses.replace(state.packed, params=params).model, batch, cfg)
+        return total, (metrics, None)
+
+    done = gradient_step(of_params, state.packed.params, state.opt_state, opt or make_optimizer(cfg, state.num_updates), reduce)
+    metrics = done.metrics | {"train/lr": value_at(cfg.lr, state.num_updates)}
+    packed = dataclasses.replace(state.packed, params=done.params)
+    state = state._replace(packed=packed, opt_state=done.opt_state, num_updates=state.num_updates + 1)
     return state, {name: jnp.asarray(x, jnp.float32) for name, x in metrics.items()}
 
 
@@ -110,15 +107,15 @@ def train(
     name: str, loss: Loss, state: State, data: PyTree, cfg: Any, num_epochs: int, opt: optax.GradientTransformation | None
 ) -> tuple[State, Metrics]:
     """`num_epochs` times all examples but the held-out ones, in another order each time, as one compiled program."""
-    require(is_count(num_epochs), f"{name}: num_epochs", num_epochs, "a positive integer")
-    num_held_out(count(f"{name}: data", data), cfg.holdout)
+    require(is_count(num_epochs), f"{name}.train: num_epochs", num_epochs, "a positive integer")
+    num_held_out(count(f"{name}.train: data", data), cfg.holdout)
     return _train(state, data, on_device(cfg), name, loss, num_epochs, opt)
 
 
 @functools.partial(jax.jit, static_argnames=("name", "loss", "num_epochs", "opt"))
 def _train(state, data, cfg, name, loss, num_epochs, opt):
     check_optimizer(name, opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
-    learned, held_out = split(count(name, data), cfg.holdout)
+    learned, held_out = split(count(f"{name}.train: data", data), cfg.holdout)
     unseen = take(data, held_out)
 
     def epoch(state, _):
@@ -132,7 +129,7 @@ def _train(state, data, cfg, name, loss, num_epochs, opt):
     return jax.lax.scan(epoch, state, length=num_epochs)
 
 
-def num_held_out(num_examples: int, holdout: float) -> int:
+def num_held_out(num_examples: int, holdout: float | int) -> int:
     """How many examples are held out: at least one, unless the share is 0."""
     held_out = max(round(num_examples * holdout), 1) if holdout else 0
     if held_out >= num_examples:
@@ -140,7 +137,7 @@ def num_held_out(num_examples: int, holdout: float) -> int:
     return held_out
 
 
-def split(num_examples: int, holdout: float) -> tuple[Int32[Array, " L"], Int32[Array, " H"]]:
+def split(num_examples: int, holdout: float | int) -> tuple[Int32[Array, " L"], Int32[Array, " H"]]:
     """Which examples to learn from and which to hold out: random ones, the same at every call, so that none of them is ever learned."""
     order, held_out = random_order(num_examples, jax.random.key(0)), num_held_out(num_examples, holdout)
     return order[held_out:], order[:held_out]

@@ -32,7 +32,7 @@ class Rollout(NamedTuple):
     episode_length: Int32[Array, "T B"]  # likewise; 0 elsewhere
 
     @property
-    def ended(self) -> Bool[Array, "T B"]:
+    def ended(self) -> Bool[Array | np.ndarray, "T B"]:
         """Where an episode ended, for either reason."""
         return (self.terminated | self.truncated) & self.valid
 

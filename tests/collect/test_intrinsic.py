@@ -246,6 +246,12 @@ def test_a_setting_of_rnd_out_of_range_is_named(settings, message, getkey):
         RND(BOX, key=getkey(), **{"hidden": (4,)} | settings)
 
 
+def test_a_rollout_of_other_environments_is_refused(getkey):
+    explorer = RND(BOX, key=getkey(), hidden=(4,), num_features=2)
+    with pytest.raises(rl.ShapeError, match=r"RND\.reward: the rollout has shape \(5, 3\); it must be \[T, B\] with the B = 4 of its env"):
+        explorer.reward(seen(jnp.zeros((5, 3, 3))))
+
+
 # All of them
 
 

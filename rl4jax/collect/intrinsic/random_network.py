@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from rl4jax.collect.playing import AnyVecEnv
 from rl4jax.collect.rollout import Rollout
 from rl4jax.core.contract import check_key
-from rl4jax.core.errors import is_count, require
+from rl4jax.core.errors import ShapeError, is_count, require
 from rl4jax.core.number import Number
 from rl4jax.core.number_rules import POSITIVE, SHARE, check_counts, check_numbers
 from rl4jax.core.running_stats import RunningStats
@@ -65,7 +65,7 @@ class RND(eqx.Module):
         env: AnyVecEnv,
         *,
         key: PRNGKeyArray,
-        hidden: Sequence[int] = (64, 64),
+        hidden: Sequence[int] = (128,),
         num_features: int = 64,
         lr: Number = 1e-3,
         gamma: Number = 0.99,
@@ -92,6 +92,11 @@ class RND(eqx.Module):
 
     def reward(self, rollout: Rollout) -> tuple[Float[Array, "T B"], "RND"]:
         """The bonus of each step, by the predictor as it was before the rollout, and all that was learned from the rollout."""
+        if rollout.valid.shape[1:] != self.discounted_return.shape:
+            num_envs = self.discounted_return.shape[0]
+            raise ShapeError(
+                f"RND.reward: the rollout has shape {rollout.valid.shape}; it must be [T, B] with the B = {num_envs} of its env."
+            )
         return _pay_and_learn(self, rollout.next_obs, rollout.valid)
 
 
@@ -133,7 +138,9 @@ def _as_floats(space: gymnasium.Space, x: PyTree) -> PyTree:
         return {name: _as_floats(part, x[name]) for name, part in space.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(_as_floats(part, part_x) for part, part_x in zip(space, x, strict=True))
-    return x.astype(jnp.float32) if isinstance(space, spaces.Box) else flatten(space, x)
+    if not isinstance(space, spaces.Box):
+        return flatten(space, x)
+    return x / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)  # means of small numbers have smaller errors
 
 
 def _space_of_floats(space: gymnasium.Space) -> gymnasium.Space:
