@@ -2,7 +2,8 @@
 
 python examples/exploration.py
 
-Expect: TIME
+Expect: of 8 seeds none reaches the goal without a bonus; with either bonus all do, always. A picture shows where they went. Two and a half
+minutes on one core.
 """
 
 import importlib.util

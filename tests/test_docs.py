@@ -51,8 +51,8 @@ MODULES = {
     "ppo": VERBS,
     "dqn": (*VERBS, "move_target", "transition_like"),
     "impala": VERBS,
-    "bc": ("Config", "State", "Demonstrations", "from_arrays", "from_rollouts", "from_minari", "init", "loss", "update", "train"),
-    "distill": ("Config", "State", "Targets", "label", "merge", "init", "loss", "update", "train"),
+    "bc": ("Config", "State", "Demonstrations", "from_arrays", "from_rollouts", "from_minari", "init", "act", "loss", "update", "train"),
+    "distill": ("Config", "State", "Targets", "label", "merge", "init", "act", "loss", "update", "train"),
     "losses": ("value_loss", "policy_loss_discrete", "policy_loss_continuous", "multi_head_value_loss"),
 }
 PUBLIC |= {f"rl4jax.{module}.{name}": getattr(getattr(rl, module), name) for module, names in MODULES.items() for name in names}

@@ -197,6 +197,15 @@ def test_shaped_rewards_find_the_goal(tmp_path):
 
 
 @pytest.mark.slow
+def test_bonuses_lead_to_the_end_of_the_spiral(tmp_path):
+    rates = outcome("exploration", tmp_path)
+    assert np.mean(rates.pop("nothing")) <= 0.125
+    assert set(rates) == {"counts", "RND"}
+    assert all(np.mean(of_seeds) >= 0.85 for of_seeds in rates.values()), rates
+    assert (tmp_path / "runs/exploration.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
 def test_only_memory_recalls(tmp_path):
     forgetful, remembering = outcome("lstm_policy", tmp_path)
     assert forgetful < 0.4
