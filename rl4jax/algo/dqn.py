@@ -4,7 +4,6 @@ Differs from the paper: the loss is the squared error, the target network follow
 truncated episode is bootstrapped from its last observation.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
-from rl4jax.collect.play import play_in_graph, play_on_host
+from rl4jax.collect.play import play_in_graph
 from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults, check_goes_on
-from rl4jax.collect.replay import HostPrioritizedReplay, HostReplay, PrioritizedReplay, Replay, importance_weights
+from rl4jax.collect.replay import HostPrioritizedReplay, HostReplay, PrioritizedReplay, Replay
 from rl4jax.collect.rollout import Rollout
 from rl4jax.collect.transition import Transition, Window, begin_window, fold
 from rl4jax.core.contract import check_key
@@ -27,16 +27,19 @@ from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.number import Number
 from rl4jax.core.number_rules import CLIP, POSITIVE, RATE, SHARE, check_counts, check_numbers
 from rl4jax.core.on_device import on_device
-from rl4jax.core.schedule import Linear, Schedule, as_setting, value_at
+from rl4jax.core.schedule import Linear, Schedule, as_setting
 from rl4jax.core.spaces import struct_of
 from rl4jax.core.vec_env import check_vec_env
+from rl4jax.nn.flat_model import FlatModel
 from rl4jax.nn.packed import Packed, pack
-from rl4jax.nn.polyak import polyak
 from rl4jax.nn.q_policy import QModel, QPolicy, check_q_model, pack_policy
+from rl4jax.nn.target_network import polyak
 
 from .acting import act as act_by
+from .dqn_on_host import collect_on_host, update_on_host
 from .loop import Metrics, identity, run
-from .optimizer import check_optimizer, gradient_step, make_adam
+from .optimizer import check_optimizer
+from .q_learning import Learner, bits_of_update, epsilon_at, learn, loss as loss, make_optimizer, no_sums, play_key, summarize
 
 
 class Config(eqx.Module):
@@ -79,7 +82,8 @@ class State(NamedTuple):
     replay: Any  # Replay or PrioritizedReplay; for host environments HostReplay, DiskReplay or HostPrioritizedReplay
     window: Window | None  # the steps that wait until n have followed
     playing: Playing
-    epsilon: Float[Array, ""]  # of the last rollout
+    epsilon: Float[Array, ""]  # of the next rollout
+    num_rollouts: Int32[Array, ""]
     num_steps: Int32[Array, ""]  # in all environments
     num_gradient_steps: Int32[Array, ""]
     num_updates: Int32[Array, ""]
@@ -93,12 +97,23 @@ class State(NamedTuple):
     @property
     def target(self) -> Any:
         """The target network."""
-        return dataclasses.replace(self.packed, params=self.target_params).model
+        return self.packed.with_params(self.target_params).model
 
     @property
     def policy(self) -> QPolicy:
-        """The Q-network as a policy, as `rl.evaluate` and `rl.collect.unroll` take it; its random share is that of the last rollout."""
+        """The Q-network as a policy, as `rl.evaluate` and `rl.collect.unroll` take it; its random share is that of the next rollout."""
         return QPolicy(self.model, self.epsilon)
+
+    @property
+    def learner(self) -> Learner:
+        """What a gradient step changes."""
+        return Learner(self.packed.params, self.target_params, self.opt_state, self.num_gradient_steps)
+
+    def learned(self, learner: Learner, **moved: Any) -> "State":
+        """The state with what gradient steps led to, and other fields."""
+        params, target_params, opt_state, num_gradient_steps = learner
+        moved |= {"target_params": target_params, "opt_state": opt_state, "num_gradient_steps": num_gradient_steps}
+        return self._replace(packed=self.packed.with_params(params), **moved)
 
 
 def init(
@@ -130,7 +145,8 @@ def init(
         replay=make_replay(env, playing, cfg) if replay is None else replay,
         window=begin_window(playing.obs, struct_of(env.single_action_space), env.action_mask(playing.env_state), cfg.n_step, xp),
         playing=playing,
-        epsilon=jnp.asarray(value_at(cfg.epsilon, 0), jnp.float32),
+        epsilon=epsilon_at(0, cfg),
+        num_rollouts=jnp.zeros((), jnp.int32),
         num_steps=jnp.zeros((), jnp.int32),
         num_gradient_steps=jnp.zeros((), jnp.int32),
         num_updates=jnp.zeros((), jnp.int32),
@@ -153,11 +169,6 @@ def transition_like(env: AnyVecEnv, playing: Playing) -> Transition:
     return Transition(obs, struct_of(env.single_action_space), number, number, obs, mask)
 
 
-def make_optimizer(cfg: Config, num_updates: Int32[Array, ""] | int) -> optax.GradientTransformation:
-    """Global-norm clipping, if asked for, and Adam, with the learning rate of this update."""
-    return make_adam(value_at(cfg.lr, num_updates), cfg.adam_eps, cfg.max_grad_norm)
-
-
 def act(
     model: QModel,
     obs: PyTree,
@@ -174,85 +185,19 @@ def act(
 def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
     """Play `cfg.num_steps` steps in each environment, mostly by the Q-network, from where the last rollout ended."""
     check_goes_on(state.playing, env)
-    check_faults(state.playing.faults, env)
     if isinstance(env, GymVecEnv):
-        epsilon, key, play_key = _before_play(state.key, state.num_steps, on_device(cfg))
-        policy = pack_policy(state.packed, epsilon)
-        playing, rollout = play_on_host(policy, env, state.playing, cfg.num_steps, key=play_key, judged=False)
-    else:
-        playing, rollout, epsilon, key = _collect_in_graph(
-            state.packed, state.playing, state.key, state.num_steps, on_device(env), on_device(cfg)
-        )
-    return state._replace(playing=playing, epsilon=epsilon, key=key), rollout
+        return collect_on_host(state, env, cfg)
+    check_faults(state.playing.faults, env)
+    given = (state.packed, state.playing, state.epsilon, state.num_rollouts, state.key)
+    playing, num_rollouts, rollout = _collect_in_graph(*given, on_device(env), cfg.num_steps)
+    return state._replace(playing=playing, num_rollouts=num_rollouts), rollout
 
 
-@jax.jit
-def _before_play(key, num_steps, cfg):
-    key, play_key = jax.random.split(key)
-    return jnp.asarray(value_at(cfg.epsilon, num_steps), jnp.float32), key, play_key
-
-
-@jax.jit
-def _collect_in_graph(packed, playing, key, num_steps, env, cfg):
-    epsilon, key, play_key = _before_play(key, num_steps, cfg)
-    policy = pack_policy(packed, epsilon)
-    return *play_in_graph(policy, env, playing, cfg.num_steps, key=play_key, judged=False), epsilon, key
-
-
-def loss(
-    model: QModel, target: QModel, batch: Transition, cfg: Config, weight: Float[Array, " N"] | float = 1.0
-) -> tuple[Float[Array, ""], tuple[Metrics, Float[Array, " N"]]]:
-    """`mean(weight * (Q(s, a) - y)^2)` with `y = reward + discount * max_a Q_target(s', a)`; also the errors, one per transition."""
-    q_values, next_q = jax.vmap(model)(batch.obs), jax.vmap(target)(batch.next_obs)
-    judge = jax.vmap(model)(batch.next_obs) if cfg.double else next_q
-    if batch.next_mask is not None:
-        judge = jnp.where(batch.next_mask, judge, -jnp.inf)
-    best = one_hot(judge.argmax(-1), next_q)
-    y = jax.lax.stop_gradient(batch.reward + batch.discount * jnp.where(best, next_q, 0.0).sum(-1))
-    q = jnp.where(one_hot(batch.action, q_values), q_values, 0.0).sum(-1)
-    error = q - y
-    total = (weight * error**2).mean()
-    return total, ({"train/loss": total, "train/mean_q": q.mean()}, error)
-
-
-def one_hot(index: Int32[Array, " N"], like: Float[Array, "N A"]) -> Bool[Array, "N A"]:
-    """True at the index of each row. As a mask, because the gradient of an index is a scatter, which is slow."""
-    return jnp.arange(like.shape[-1]) == index[:, None]
-
-
-class Learner(NamedTuple):
-    """What a gradient step changes."""
-
-    params: dict[str, Any]
-    target_params: dict[str, Any]
-    opt_state: PyTree
-    num_gradient_steps: Int32[Array, ""]
-
-
-def learn(
-    learner: Learner,
-    packed: Packed,
-    batch: Transition,
-    probability: Float[Array, " N"] | None,  # of being drawn; None if all were alike
-    size: Int32[Array, ""] | int | None,  # of the memory; likewise
-    cfg: Config,
-    num_updates: Int32[Array, ""],
-    opt: Any,
-    reduce: Any,
-) -> tuple[Learner, Float[Array, " N"], Metrics]:
-    """One gradient step on one batch. If a loss or a gradient is not finite, nothing is learned from it."""
-    beta = value_at(cfg.priority_beta, num_updates)
-    weight = 1.0 if probability is None or size is None else importance_weights(probability, size, beta)
-    target = dataclasses.replace(packed, params=learner.target_params).model
-
-    def of_params(params):
-        return loss(dataclasses.replace(packed, params=params).model, target, batch, cfg, weight)
-
-    step = gradient_step(of_params, learner.params, learner.opt_state, opt or make_optimizer(cfg, num_updates), reduce)
-    count, target_params = learner.num_gradient_steps + 1, learner.target_params
-    if cfg.target_every:
-        target_params = polyak(target_params, step.params, jnp.where(count % cfg.target_every == 0, cfg.tau, 0.0))
-    return Learner(step.params, target_params, step.opt_state, count), step.extra, step.metrics
+@functools.partial(jax.jit, static_argnames="length")
+def _collect_in_graph(packed, playing, epsilon, num_rollouts, key, env, length):
+    policy, key = pack_policy(packed, epsilon), play_key(jax.random.fold_in(key, num_rollouts))
+    playing, rollout = play_in_graph(policy, env, playing, length, key=key, judged=False)
+    return playing, num_rollouts + 1, rollout
 
 
 def update(
@@ -272,7 +217,7 @@ def update(
     if isinstance(state.replay, Replay | PrioritizedReplay):
         updated, metrics = _update_in_graph(state._replace(playing=None), rollout, on_device(cfg), opt, reduce)
     else:
-        updated, metrics = _update_on_host(state._replace(playing=None), rollout, cfg, opt, reduce)
+        updated, metrics = update_on_host(state._replace(playing=None), rollout, cfg, opt, reduce)
     return updated._replace(playing=state.playing), metrics
 
 
@@ -283,7 +228,7 @@ def _update_in_graph(state, rollout, cfg, opt, reduce):
     all_real = cfg.n_step == 1 and rollout.mask is None  # in-graph environments have no dead slots
     replay = state.replay.add(transitions, None if all_real else valid)
     num_steps = state.num_steps + rollout.reward.size
-    key, bits = _draw_bits(state.key, cfg)
+    bits = bits_of_update(jax.random.fold_in(state.key, state.num_updates), (cfg.gradient_steps, cfg.batch_size))
     samples = None if cfg.prioritized else jax.vmap(replay.sample_with)(bits)
 
     def step(i, carry):
@@ -295,93 +240,11 @@ def _update_in_graph(state, rollout, cfg, opt, reduce):
 
     # A loop without turns rather than a `cond`, which would copy the memory.
     count = jnp.where((num_steps >= cfg.learning_starts) & (replay.size > 0), cfg.gradient_steps, 0)
-    begun = (learner_of(state), replay if cfg.prioritized else None, dict.fromkeys(SUMMED, jnp.zeros(())))
+    begun = (state.learner, replay if cfg.prioritized else None, no_sums())
     learner, ring, sums = jax.lax.fori_loop(0, count, step, begun)
     metrics = summarize(sums, count, state.epsilon, state.num_updates, cfg)
-    return after(state, learner, replay if ring is None else ring, window, num_steps, key), metrics
-
-
-def _update_on_host(state, rollout, cfg, opt, reduce):
-    """The same with a ring in the memory of the host, or on its disk. As little as possible goes in and out of compiled programs."""
-    window, transitions, valid = fold(state.window, rollout, cfg.n_step, np.float32(cfg.gamma), np)
-    replay = state.replay.add(transitions, valid)
-    num_steps = np.int32(state.num_steps) + np.int32(rollout.reward.size)
-    cfg = on_device(cfg)
-    key, bits = _draw_bits(state.key, cfg)
-    learner, rows, metrics = learner_of(state), np.asarray(bits), []
-    enough = num_steps >= cfg.learning_starts and replay.size > 0
-    for chosen in np.split(rows, len(rows) if cfg.prioritized else 1) if enough else ():  # each step changes the priorities of the next
-        samples = [replay.sample_with(row) for row in chosen]
-        items = stack([sample.items for sample in samples])
-        weighed = (samples[0].probability[None], replay.size) if cfg.prioritized else (None, None)
-        given = (state.packed, state.epsilon, state.num_updates)
-        learner, errors, said = _learn_on_host(learner, *given, items, *weighed, cfg, opt, reduce)
-        metrics.append(said)
-        if cfg.prioritized:
-            replay = replay.reprioritize(samples[0].slots, np.asarray(errors[0]))
-    summary = mean_of(metrics) if metrics else _nothing_learned(state.epsilon, state.num_updates, cfg)
-    return after(state, learner, replay, window, num_steps, key), summary
-
-
-SUMMED = ("train/loss", "train/mean_q", "train/grad_norm", "train/skipped")
-
-
-@jax.jit
-def _draw_bits(key, cfg):
-    key, sample_key = jax.random.split(key)
-    return key, jax.random.bits(sample_key, (cfg.gradient_steps, cfg.batch_size), jnp.uint32)
-
-
-@functools.partial(jax.jit, static_argnames=("opt", "reduce"))
-def _learn_on_host(learner, packed, epsilon, num_updates, items, probability, size, cfg, opt, reduce):
-    check_optimizer("dqn", opt or make_optimizer(cfg, 0), packed.params, learner.opt_state, given=opt is not None)
-
-    def step(learner, drawn):
-        batch, chance = drawn
-        learner, error, metrics = learn(learner, packed, batch, chance, size, cfg, num_updates, opt, reduce)
-        return learner, (error if cfg.prioritized else None, metrics)
-
-    learner, (errors, metrics) = jax.lax.scan(step, learner, (items, probability))
-    sums = jax.tree.map(lambda x: x.sum(0), metrics)
-    return learner, errors, summarize(sums, jnp.int32(jax.tree.leaves(items)[0].shape[0]), epsilon, num_updates, cfg)
-
-
-@jax.jit
-def _nothing_learned(epsilon, num_updates, cfg):
-    return summarize(dict.fromkeys(SUMMED, jnp.zeros(())), jnp.int32(0), epsilon, num_updates, cfg)
-
-
-def stack(trees: list[PyTree]) -> PyTree:
-    """One tree of arrays with an axis in front; of a single one a view."""
-    return jax.tree.map(lambda *x: x[0][None] if len(x) == 1 else np.stack(x), *trees)
-
-
-def mean_of(metrics: list[Metrics]) -> Metrics:
-    """The metrics of several gradient steps as those of one update."""
-    if len(metrics) == 1:
-        return metrics[0]
-    totals = {name: np.sum(jax.device_get([row[name] for row in metrics])) for name in metrics[0]}
-    counted = ("train/skipped", "train/gradient_steps")
-    return {name: jnp.asarray(x if name in counted else x / len(metrics), jnp.float32) for name, x in totals.items()}
-
-
-def learner_of(state: State) -> Learner:
-    return Learner(state.packed.params, state.target_params, state.opt_state, state.num_gradient_steps)
-
-
-def after(state: State, learner: Learner, replay: Any, window: Window, num_steps: Any, key: PRNGKeyArray) -> State:
-    """The state after an update."""
-    packed = dataclasses.replace(state.packed, params=learner.params)
-    moved = {"target_params": learner.target_params, "opt_state": learner.opt_state, "num_gradient_steps": learner.num_gradient_steps}
-    num_updates = state.num_updates + 1
-    return state._replace(packed=packed, **moved, replay=replay, window=window, num_steps=num_steps, num_updates=num_updates, key=key)
-
-
-def summarize(sums: Metrics, count: Int32[Array, ""], epsilon: Any, num_updates: Any, cfg: Config) -> Metrics:
-    """The metrics of an update: means over its gradient steps, NaN if there were none."""
-    metrics = {name: total if name == "train/skipped" else total / count for name, total in sums.items()}
-    metrics |= {"train/epsilon": epsilon, "train/lr": value_at(cfg.lr, num_updates), "train/gradient_steps": count}
-    return {name: jnp.asarray(x, jnp.float32) for name, x in metrics.items()}
+    moved = {"replay": replay if ring is None else ring, "window": window, "epsilon": epsilon_at(num_steps, cfg)}
+    return state.learned(learner, **moved, num_steps=num_steps, num_updates=state.num_updates + 1), metrics
 
 
 def move_target(state: State, tau: Number = 1.0) -> State:
@@ -393,4 +256,15 @@ def train(
     state: State, env: AnyVecEnv, cfg: Config, num_updates: int, opt: optax.GradientTransformation | None = None
 ) -> tuple[State, Metrics]:
     """`num_updates` times collect and update, as one compiled program for in-graph environments; metrics have an axis in front."""
+    if isinstance(env, GymVecEnv) and opt is None and all(x.dtype == jnp.float32 for x in state.packed.params.values()):
+        return _train_flat(state, env, cfg, num_updates)
     return run(collect, update, state, env, cfg, num_updates, opt)
+
+
+def _train_flat(state, env, cfg, num_updates):
+    """With one vector of parameters, as our optimizer has them anyway."""
+    model = FlatModel(state.packed)
+    flat = state._replace(packed=pack(model), target_params={"vector": ravel_pytree(state.target_params)[0]})
+    flat, metrics = run(collect, update, flat, env, cfg, num_updates, None)
+    params, target_params = (model.params_of(x["vector"]) for x in (flat.packed.params, flat.target_params))
+    return flat._replace(packed=state.packed.with_params(params), target_params=target_params), metrics

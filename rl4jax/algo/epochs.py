@@ -1,6 +1,5 @@
 """Supervised learning from a fixed set of examples, whatever the loss: a gradient step, whole epochs, a share that is held out."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -93,12 +92,12 @@ def step(
     """The state after a gradient step, or the same weights and moments if something is not finite: `train/skipped` is then 1."""
 
     def of_params(params):
-        total, metrics = loss(dataclasses.replace(state.packed, params=params).model, batch, cfg)
+        total, metrics = loss(state.packed.with_params(params).model, batch, cfg)
         return total, (metrics, None)
 
     done = gradient_step(of_params, state.packed.params, state.opt_state, opt or make_optimizer(cfg, state.num_updates), reduce)
     metrics = done.metrics | {"train/lr": value_at(cfg.lr, state.num_updates)}
-    packed = dataclasses.replace(state.packed, params=done.params)
+    packed = state.packed.with_params(done.params)
     state = state._replace(packed=packed, opt_state=done.opt_state, num_updates=state.num_updates + 1)
     return state, {name: jnp.asarray(x, jnp.float32) for name, x in metrics.items()}
 

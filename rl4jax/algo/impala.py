@@ -4,7 +4,6 @@ Differs from the paper: Adam instead of RMSProp, a truncated episode is bootstra
 (Vinyals et al. 2019): a second policy loss by UPGO, and values that learn from TD(lambda) instead of V-trace.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -174,12 +173,12 @@ def _update(state, rollout, cfg, opt, reduce):
     check_optimizer("impala", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
 
     def of_params(params):
-        total, metrics = loss(dataclasses.replace(state.packed, params=params).model, rollout, cfg)
+        total, metrics = loss(state.packed.with_params(params).model, rollout, cfg)
         return total, (metrics, None)
 
     step = gradient_step(of_params, state.packed.params, state.opt_state, opt or make_optimizer(cfg, state.num_updates), reduce)
     metrics = step.metrics | {"train/lr": jnp.asarray(value_at(cfg.lr, state.num_updates))}
-    packed = dataclasses.replace(state.packed, params=step.params)
+    packed = state.packed.with_params(step.params)
     state = state._replace(packed=packed, opt_state=step.opt_state, num_updates=state.num_updates + 1)
     return state, {name: x.astype(jnp.float32) for name, x in metrics.items()}
 

@@ -7,13 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from rl4jax.collect.playing import AnyVecEnv, check_faults
 from rl4jax.core.errors import is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 
-Metrics = dict[str, Float[Array, "..."]]  # scalars; from `train` one per update
+Metrics = dict[str, Float[Any, "..."]]  # scalars; from `train` one per update
 Verb = Callable[..., tuple[Any, Any]]
 
 
@@ -49,12 +49,19 @@ def _run_on_host(collect, update, state, env, cfg, num_updates, opt):
     for _ in range(num_updates):
         state, rollout = collect(state, env, cfg)
         state, metrics = update(state, rollout, cfg, opt)
-        terminated, truncated, valid = (np.asarray(x) for x in (rollout.terminated, rollout.truncated, rollout.valid))
-        returns, lengths = np.asarray(rollout.episode_return), np.asarray(rollout.episode_length)
-        with np.errstate(invalid="ignore"):  # none ended
-            rows.append(metrics | seen((terminated | truncated) & valid, returns, lengths, np))
-    rows = jax.device_get(rows)
-    return state, {name: jnp.asarray(np.stack([row[name] for row in rows])) for name in rows[0]}
+        rows.append(metrics | _seen_on_host(rollout))
+    return state, {name: jnp.asarray(np.fromiter((row[name] for row in rows), np.float32, len(rows))) for name in rows[0]}
+
+
+def _seen_on_host(rollout):
+    terminated, truncated, valid = (np.asarray(x) for x in (rollout.terminated, rollout.truncated, rollout.valid))
+    ended = (terminated | truncated) & valid
+    if not ended.any():
+        return NONE_ENDED
+    return seen(ended, np.asarray(rollout.episode_return), np.asarray(rollout.episode_length), np)
+
+
+NONE_ENDED = {"rollout/episodes": np.float32(0), "rollout/avg_return": np.float32("nan"), "rollout/avg_length": np.float32("nan")}
 
 
 def seen(ended: Any, returns: Any, lengths: Any, xp: Any) -> dict[str, Any]:

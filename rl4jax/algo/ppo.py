@@ -4,7 +4,6 @@ The reference is CleanRL's `ppo.py`, whose defaults these are. Differs from it: 
 observation; `target_kl` looks at the whole last epoch; the learning rate is constant unless a schedule is given.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -222,7 +221,7 @@ def _update(state, rollout, cfg, opt, reduce):
     def step(learner, chosen):
         params, opt_state = learner
         minibatch, carry = pick(batch, rollout.carry, chosen)
-        of_params = lambda p: loss(dataclasses.replace(state.packed, params=p).model, minibatch, cfg, carry)  # noqa: E731
+        of_params = lambda p: loss(state.packed.with_params(p).model, minibatch, cfg, carry)  # noqa: E731
         grads, metrics = reduce(jax.grad(of_params, has_aux=True)(params))
         changes, opt_state = optimizer.update(grads, opt_state, params)
         norm = optax.tree.norm(ravel_pytree(grads)[0])  # as in our optimizer, so that it is computed once
@@ -254,7 +253,7 @@ def _update(state, rollout, cfg, opt, reduce):
         "train/skipped": 1 - finite,
     }
     state = state._replace(
-        packed=dataclasses.replace(state.packed, params=params),
+        packed=state.packed.with_params(params),
         opt_state=opt_state,
         obs_stats=stats[0],
         reward_scale=stats[1],

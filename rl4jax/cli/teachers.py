@@ -12,7 +12,6 @@ from rl4jax.collect.playing import AnyVecEnv, begin, check_faults
 from rl4jax.core.errors import EnvError
 
 from .environment import close, make_env
-from .greedy import Greedy
 from .options import ImitationOptions
 from .run import AbstractRun
 
@@ -47,11 +46,11 @@ def play(teacher: AbstractRun, options: ImitationOptions, *, key: PRNGKeyArray) 
     finally:
         close(teacher.env)
     env = make_env(teacher.options.env, options.num_envs)
-    model = state.policy if options.sample else Greedy(state.policy)
     begin_key, play_key = jax.random.split(key)
+    how = {"judged": False, "greedy": not options.sample}
     try:
-        begun = begin(model, env, key=begin_key)
-        playing, rollout = unroll(model, env, begun, -(-options.num_steps // options.num_envs), key=play_key, judged=False)
+        begun = begin(state.policy, env, key=begin_key)
+        playing, rollout = unroll(state.policy, env, begun, -(-options.num_steps // options.num_envs), key=play_key, **how)
         check_faults(playing.faults, env)
     finally:
         close(env)

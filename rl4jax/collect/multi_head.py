@@ -14,7 +14,7 @@ from rl4jax.core.number import Number, is_concrete
 
 from .returns import check_shapes, gae
 
-PerHead = Number | Sequence[float] | np.ndarray  # one for each head, or one number for all
+PerHead = Number | Sequence[float | int] | np.ndarray  # one for each head, or one number for all
 
 
 class MultiHead(eqx.Module):

@@ -41,25 +41,25 @@ class Moment(NamedTuple):
 
 
 def unroll(
-    model: Model, env: AnyVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True
+    model: Model, env: AnyVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True, greedy: bool = False
 ) -> tuple[Playing, Rollout]:
-    """Play `num_steps` steps with sampled actions, from where the last rollout ended. In-graph environments may be traced.
+    """Play `num_steps` steps from where the last rollout ended, with sampled actions or with the most likely ones.
 
-    Unless `judged`, the rollout has no values: for learners that ask a critic of their own.
+    Unless `judged`, the rollout has no values: for learners that ask a critic of their own. In-graph environments may be traced.
     """
-    if isinstance(env, GymVecEnv):
-        return play_on_host(pack(model), env, playing, num_steps, key=key, judged=judged)
-    return play_in_graph(pack(model), env, playing, num_steps, key=key, judged=judged)
+    play = play_on_host if isinstance(env, GymVecEnv) else play_in_graph
+    return play(pack(model), env, playing, num_steps, key=key, judged=judged, greedy=greedy)  # pyright: ignore[reportArgumentType]
 
 
-@functools.partial(jax.jit, static_argnames=("num_steps", "judged"))
+@functools.partial(jax.jit, static_argnames=("num_steps", "judged", "greedy"))
 def play_in_graph(
-    packed: Packed, env: VecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True
+    packed: Packed, env: VecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True, greedy: bool = False
 ) -> tuple[Playing, Rollout]:
     """One program: a scan over the steps."""
     act_key, step_key = jax.random.split(key)
-    # All at once: drawing numbers step by step would cost more than a small network.
-    noise, now_noise = draw_ahead(packed.model, playing, jax.random.split(act_key, (num_steps, env.num_envs)))
+    noise, now_noise = None, lambda _: None
+    if not greedy:  # all at once: drawing numbers step by step would cost more than a small network
+        noise, now_noise = draw_ahead(packed.model, playing, jax.random.split(act_key, (num_steps, env.num_envs)))
 
     def one(now, chance):
         env_state, obs, is_first, carry = now
@@ -83,33 +83,42 @@ def play_in_graph(
 
 
 def play_on_host(
-    packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True
+    packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True, greedy: bool = False
 ) -> tuple[Playing, Rollout]:
-    """The same from Python: one compiled call per step, and one or two per rollout. Unless judged, all of the rollout is NumPy's."""
+    """The same from Python: one compiled call per step, and two per rollout."""
+    begun = playing._replace(env_state=None)
+    noise = None if greedy else _noise_on_host(packed, begun, num_steps, key)
+    playing, moments = play_with_noise(packed, env, playing, num_steps, noise)
+    rollout, episode_return, episode_length = (_judge_on_host if judged else _remember_on_host)(packed, begun, moments)
+    return playing._replace(episode_return=episode_return, episode_length=episode_length), rollout
+
+
+def play_with_noise(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, noise: PyTree) -> tuple[Playing, Moment]:
+    """With the noise `[T, B, ...]` that `draw_noise` draws, or None for the most likely actions. All of what happened is NumPy's."""
     env_state, obs, is_first, carry = playing.env_state, playing.obs, playing.is_first, playing.carry
-    noise, structure = jax.tree.flatten(_noise_on_host(packed, playing._replace(env_state=None), num_steps, key))
-    noise, moments = [np.asarray(x) for x in noise], []
+    leaves, structure = jax.tree.flatten(noise)
+    leaves, moments = [np.asarray(x) for x in leaves], []
     for t in range(num_steps):
         mask = env.action_mask(env_state)
         resets = None if carry is None else is_first  # each array that goes in or out costs time
-        drawn = structure.unflatten([x[t] for x in noise])
-        log_prob = None
-        if judged:
-            action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, drawn)
-        else:
-            action, log_prob, carry, next_carry = _choose_and_rate_on_host(packed, obs, resets, carry, mask, drawn)
-        action, log_prob = jax.tree.map(np.asarray, (action, log_prob))
+        drawn = structure.unflatten([x[t] for x in leaves])
+        action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, drawn)
+        action = jax.tree.map(np.asarray, action)
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
         moment = Moment(
-            obs, action, log_prob, mask, carry, next_carry, None,
+            obs, action, None, mask, carry, next_carry, None,
             step.reward, step.terminated, step.truncated, step.final_obs, step.valid, is_first,
         )  # fmt: skip
         moments.append(moment)
         obs, is_first, carry = step.obs, next_is_first(step), next_carry
-    stacked = jax.tree.map(lambda *x: np.stack(x), *with_equal_masks(moments))
-    playing = playing._replace(env_state=None)
-    rollout, episode_return, episode_length = _judge_on_host(packed, playing, stacked) if judged else remember(packed, playing, stacked, np)
-    return Playing(env_state, obs, is_first, carry, episode_return, episode_length, playing.faults), rollout
+    playing = playing._replace(env_state=env_state, obs=obs, is_first=is_first, carry=carry)
+    return playing, _stack(with_equal_masks(moments))
+
+
+def _stack(moments: list[Moment]) -> Moment:
+    if len(moments) == 1:
+        return jax.tree.map(lambda x: x[None], moments[0])
+    return jax.tree.map(lambda *x: np.stack(x), *moments)
 
 
 def with_equal_masks(moments: list[Moment]) -> list[Moment]:
@@ -149,21 +158,25 @@ def draw_ahead(model: Model, playing: Playing, keys: Key[Array, "T B"]) -> tuple
     return jax.vmap(jax.vmap(make))(keys), lambda noise: noise
 
 
-def remember(packed: Packed, playing: Playing, moments: Moment, xp: Any = jnp) -> tuple[Rollout, Float[Any, " B"], Int32[Any, " B"]]:
-    """T moments as a rollout without values; and of the episodes that go on, their returns and lengths so far. `xp` may be `numpy`."""
+def remember(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
+    """T moments as a rollout without values; and of the episodes that go on, their returns and lengths so far."""
 
     def log_prob_of(obs, carry, mask, action):
         return apply(packed.model, obs, carry, mask)[0].log_prob(action)
 
-    log_prob = moments.log_prob
-    if log_prob is None:
+    if moments.log_prob is None:
         log_prob = jax.vmap(jax.vmap(log_prob_of))(moments.obs, moments.carry, moments.mask, moments.action)
-    episode_return, episode_length, so_far = episodes(moments, playing.episode_return, playing.episode_length, xp)
-    rollout = Rollout(
+        moments = moments._replace(log_prob=log_prob)
+    ended, so_far = episodes(moments, playing.episode_return, playing.episode_length)
+    return as_rollout(moments, playing.carry, *ended), *so_far
+
+
+def as_rollout(moments: Moment, carry: PyTree, episode_return: Float[Any, "T B"], episode_length: Int32[Any, "T B"]) -> Rollout:
+    return Rollout(
         obs=moments.obs,
         next_obs=moments.final_obs,
         action=moments.action,
-        log_prob=log_prob,
+        log_prob=moments.log_prob,
         value=None,
         next_value=None,
         reward=moments.reward,
@@ -172,12 +185,11 @@ def remember(packed: Packed, playing: Playing, moments: Moment, xp: Any = jnp) -
         is_first=moments.is_first,
         mask=moments.mask,
         valid=moments.valid,
-        carry=playing.carry,
+        carry=carry,
         privileged=moments.privileged,
         episode_return=episode_return,
         episode_length=episode_length,
     )
-    return rollout, *so_far
 
 
 def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
@@ -193,27 +205,35 @@ def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, F
     return rollout, episode_return, episode_length
 
 
-def episodes(
-    moments: Moment, return_so_far: Float[Any, " B"], length_so_far: Int32[Any, " B"], xp: Any = jnp
-) -> tuple[Float[Any, "T B"], Int32[Any, "T B"], tuple[Float[Any, " B"], Int32[Any, " B"]]]:
+Ended = tuple[Float[Any, "T B"], Int32[Any, "T B"]]
+SoFar = tuple[Float[Any, " B"], Int32[Any, " B"]]
+
+
+def episodes(moments: Moment, total: Float[Array, " B"], length: Int32[Array, " B"]) -> tuple[Ended, SoFar]:
     """Return and length of each episode where it ended (NaN and 0 elsewhere), and of those that go on."""
 
     def one(so_far, now):
         reward, ended, valid = now
-        total, length = so_far[0] + xp.where(valid, reward, xp.float32(0)), so_far[1] + valid.astype(xp.int32)
-        shown = xp.where(ended, total, xp.float32(xp.nan)), xp.where(ended, length, xp.int32(0))
-        return (xp.where(ended, xp.float32(0), total), xp.where(ended, xp.int32(0), length)), shown
+        total, length = so_far[0] + jnp.where(valid, reward, 0.0), so_far[1] + valid
+        shown = jnp.where(ended, total, jnp.nan), jnp.where(ended, length, 0)
+        return (jnp.where(ended, 0.0, total), jnp.where(ended, 0, length)), shown
 
     ended = (moments.terminated | moments.truncated) & moments.valid
-    so_far, steps = (return_so_far, length_so_far), (moments.reward, ended, moments.valid)
-    if xp is jnp:
-        so_far, shown = jax.lax.scan(one, so_far, steps, unroll=8)
-        return *shown, so_far
-    rows = []
-    for now in zip(*steps, strict=True):
-        so_far, shown = one(so_far, now)
-        rows.append(shown)
-    return np.stack([row[0] for row in rows]), np.stack([row[1] for row in rows]), so_far
+    so_far, shown = jax.lax.scan(one, (total, length), (moments.reward, ended, moments.valid), unroll=8)
+    return shown, so_far
+
+
+def episodes_on_host(moments: Moment, total: Float[Any, " B"], length: Int32[Any, " B"]) -> tuple[Ended, SoFar]:
+    """The same in NumPy, which for a few steps takes less time than to start a compiled program."""
+    total, length = np.asarray(total), np.asarray(length)  # those of `begin` are JAX's
+    ended = (moments.terminated | moments.truncated) & moments.valid
+    returns, lengths = np.full(ended.shape, np.nan, np.float32), np.zeros(ended.shape, np.int32)
+    for t in range(len(ended)):
+        total, length = total + moments.reward[t] * moments.valid[t], length + moments.valid[t]
+        if np.count_nonzero(ended[t]):
+            returns[t], lengths[t] = np.where(ended[t], total, np.float32(np.nan)), np.where(ended[t], length, 0)
+            total, length = total * ~ended[t], length * ~ended[t]
+    return (returns, lengths), (total, length)
 
 
 def next_is_first(step: VecStep) -> Bool[Any, " B"]:
@@ -235,11 +255,15 @@ def find_faults(env: VecEnv, moments: Moment) -> Int32[Array, "3"]:
     return jnp.stack([jnp.sum(x, dtype=jnp.int32) for x in bad])
 
 
+def draw_noise(make: Callable[[PRNGKeyArray], PyTree], num_steps: int, num_envs: int, key: PRNGKeyArray) -> PyTree:
+    """The noise of a whole rollout on the host, the same as in-graph, so that both kinds play alike."""
+    act_key, _ = jax.random.split(key)
+    return jax.vmap(jax.vmap(make))(jax.random.split(act_key, (num_steps, num_envs)))
+
+
 @functools.partial(jax.jit, static_argnames="num_steps")
 def _noise_on_host(packed: Packed, playing: Playing, num_steps: int, key: PRNGKeyArray) -> PyTree:
-    act_key, _ = jax.random.split(key)  # as in-graph, so that both kinds play alike
-    keys = jax.random.split(act_key, (num_steps, playing.is_first.shape[0]))
-    return jax.vmap(jax.vmap(noise_maker(packed.model, playing)))(keys)
+    return draw_noise(noise_maker(packed.model, playing), num_steps, playing.is_first.shape[0], key)
 
 
 @jax.jit
@@ -249,11 +273,5 @@ def choose_on_host(packed: Packed, obs: PyTree, is_first: Array | None, carry: P
     return action, carry, next_carry
 
 
-@jax.jit
-def _choose_and_rate_on_host(
-    packed: Packed, obs: PyTree, is_first: Array | None, carry: PyTree, mask: Array | None, noise: PyTree
-) -> tuple:
-    return choose(packed.model, obs, is_first, carry, mask, noise)
-
-
 _judge_on_host = jax.jit(judge)
+_remember_on_host = jax.jit(remember)

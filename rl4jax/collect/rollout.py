@@ -1,6 +1,6 @@
 """What an agent saw, did and got in T steps of B environments."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +17,7 @@ class Rollout(NamedTuple):
     obs: PyTree  # [T, B, ...], what was acted on
     next_obs: PyTree  # what the step led to; at an end the true last observation, not the first of the next episode
     action: PyTree  # as sampled; a continuous one is clipped to its box only for the environment
-    log_prob: Float[Array, "T B"]
+    log_prob: Float[Any, "T B"]  # None where nobody asks: Q-learning on the host
     value: Float[Array, "T B"] | None  # by the critic that played; None where the learner asks its own, as in V-trace and Q-learning
     next_value: Float[Array, "T B"] | None  # likewise, of next_obs; 0 after a termination
     reward: Float[Array, "T B"]

@@ -58,7 +58,7 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
     nobody knows what would have been allowed then. `xp` is `jax.numpy`, or `numpy` for the host.
     """
     if n_step == 1 and rollout.mask is None:  # nothing to wait for
-        discount = xp.where(rollout.terminated, xp.float32(0), gamma).astype(np.float32)
+        discount = (~rollout.terminated * gamma).astype(np.float32)
         items = Transition(rollout.obs, rollout.action, rollout.reward, discount, rollout.next_obs, None)
         return window, *jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (items, rollout.valid))
     num_steps = rollout.reward.shape[0]

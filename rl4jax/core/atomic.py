@@ -33,12 +33,12 @@ def write_atomic(path: Path, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 unfinished.unlink()
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         raise CheckpointError(f"{path} cannot be written: {error}.") from error
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new name itself survive a power cut."""
     if os.name == "nt":  # cannot open folders
         return

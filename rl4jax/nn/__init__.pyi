@@ -17,7 +17,7 @@ from .model import Normalized as Normalized, Recurrent as Recurrent, initial_car
 from .model_check import check_model as check_model
 from .orthogonal import orthogonal_linear as orthogonal_linear
 from .packed import Packed as Packed, pack as pack
-from .polyak import polyak as polyak
 from .q_network import QNetwork as QNetwork
 from .q_policy import QPolicy as QPolicy
 from .recurrent import GRU as GRU, LSTM as LSTM
+from .target_network import polyak as polyak

@@ -34,16 +34,13 @@ def check_model(model: Model, observation_space: gymnasium.Space, action_space: 
         raise ShapeError(f"{name}: the carry becomes {describe(next_carry)}, but initial_carry() is {describe(carry)}. Make the two agree.")
 
 
-def check_answer(model: Model, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[AbstractDistribution, PyTree, PyTree]:
+def check_answer(model: Any, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[AbstractDistribution, PyTree, PyTree]:
     """Raise a clear error unless the model maps one observation to a distribution and one value.
 
     What comes back are shapes: the distribution, and the carry before and after, None without.
     """
+    _check_callable(model)
     name = type(model).__name__
-    if isinstance(model, type) or not callable(model):
-        what = f"the class {model.__name__}" if isinstance(model, type) else f"a {name}"
-        fix = "Give state.policy." if hasattr(model, "policy") else "Use rl.nn.ActorCritic(env, key=key)."
-        raise TypeError(f"model is {what}; it must be an eqx.Module that is called with one observation. {fix}")
     carry = jax.eval_shape(lambda: initial_carry(model))
     form = "(distribution, value)" if carry is None else "(distribution, value, carry)"
     answer = jax.eval_shape(model, obs, *(() if carry is None else (carry,)))
@@ -63,6 +60,13 @@ def check_answer(model: Model, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[Abstr
             f"{name}: a value of shape {shape} for one observation; it must be a float scalar. Use value[0] or jnp.squeeze(value)."
         )
     return pi, carry, None if carry is None else answer[2]
+
+
+def _check_callable(model: Any) -> None:
+    if isinstance(model, type) or not callable(model):
+        what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        fix = "Give state.policy." if hasattr(model, "policy") else "Use rl.nn.ActorCritic(env, key=key)."
+        raise TypeError(f"model is {what}; it must be an eqx.Module that is called with one observation. {fix}")
 
 
 def _name(x: Any) -> str:

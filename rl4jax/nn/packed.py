@@ -33,6 +33,10 @@ class Packed:
             self.rest.treedef, [arrays.get(name, leaf) for name, leaf in zip(self.rest.names, self.rest.leaves, strict=True)]
         )
 
+    def with_params(self, params: dict[str, Any]) -> "Packed":
+        """The same with other parameters."""
+        return Packed(params, self.buffers, self.rest)
+
 
 class Rest:
     """The structure of a model, the names of its leaves, and those that are no arrays. Hashed once, and equal to itself without looking."""

@@ -63,6 +63,20 @@ def test_both_kinds_of_environment_give_equal_rollouts(inner, network):
                 np.testing.assert_allclose(x, y, atol=1e-5, err_msg=name)
 
 
+def test_greedy_rollouts_do_what_is_most_likely_on_both_sides():
+    env = Deterministic(rl.envs.CartPole(), max_steps=15)
+    kinds = rl.VecEnv(env, num_envs=2), rl.GymVecEnv(lambda: rl.to_gymnasium(env), num_envs=2)
+    model, rollouts = model_of(kinds[0]), []
+    for kind in kinds:
+        playing = collect.begin(model, kind, key=jax.random.key(0))
+        rollouts.append(collect.unroll(model, kind, playing, 20, key=jax.random.key(1), judged=False, greedy=True)[1])
+    best = jax.vmap(jax.vmap(lambda obs: model(obs)[0].mode()))
+    for rollout in rollouts:
+        np.testing.assert_array_equal(rollout.action, best(rollout.obs))
+        assert rollout.value is None
+    np.testing.assert_allclose(rollouts[0].log_prob, rollouts[1].log_prob, atol=1e-5)
+
+
 def test_noise_drawn_ahead_or_step_by_step_is_the_same(monkeypatch):
     env = rl.VecEnv(Mixed(), num_envs=2)
     model = model_of(env)

@@ -92,9 +92,3 @@ def test_trees_that_differ_are_named_by_their_first_leaf(getkey):
         polyak(module(getkey()), module(getkey(), width=5), 0.5)
     with pytest.raises(rl.ShapeError, match="the same leaves, but differ in a class or a static field"):
         polyak(module(getkey()), module(getkey(), name="other"), 0.5)
-
-
-def test_the_public_name_is_the_function():
-    import rl4jax.nn.polyak  # noqa: F401
-
-    assert rl.nn.polyak is polyak

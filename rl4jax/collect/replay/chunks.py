@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from rl4jax.core.atomic import _sync_folder
+from rl4jax.core.atomic import sync_folder
 from rl4jax.core.errors import CheckpointError
 
 _NAME = re.compile(r"chunk_(\d{9,})\.bin")
@@ -78,7 +78,7 @@ class Chunks:
         for chunk in list(self._unsynced):
             self._sync(chunk)
         with self._telling(None, "synced"):
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
 
     def remove_before(self, first: int) -> None:
         """Remove the files that hold only records before `first`. A file that cannot be removed is no reason to stop."""

@@ -73,7 +73,8 @@ def test_a_batch_agrees_with_single_calls_and_is_finite_and_kl_is_a_divergence(b
     assert jax.tree.structure(actions["sample"]) == jax.tree.structure(actions["mode"])
 
     assert (values["to itself"] == 0).all()
-    assert (values["kl"] > 0).all()
+    assert (values["kl"] >= 0).all()
+    assert (values["kl"] > 0).mean() > 0.5  # greedy ones are equal where their best choices are
     near = batched(p, p + 1e-4, jax.random.split(getkey(), 64))[0][1]["kl"]
     assert (near > -1e-5).all()
 
