@@ -23,9 +23,7 @@ from .loop import Metrics, identity
 from .minibatch import random_order
 from .optimizer import check_optimizer, gradient_step, make_adam
 
-Loss = Callable[
-    [Model, Any, Any], tuple[Float[Array, ""], Metrics]
-]  # of a model, a batch and a config; all metrics are means over the batch
+Loss = Callable[[Model, Any, Any], tuple[Float[Array, ""], Metrics]]  # of model, batch and config; metrics are means over the batch
 Reduce = Callable[[PyTree], PyTree]  # averages gradients and metrics over machines
 T = TypeVar("T")
 

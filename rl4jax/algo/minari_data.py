@@ -38,9 +38,8 @@ def from_minari(dataset: Any) -> Demonstrations:
         length = len(episode)
         seen = jax.tree.map(lambda x, n=length: np.asarray(x)[:n], episode.observations)
         obs, mask = _without_mask(read_obs(seen), episode.infos or {}, length)
-        action = jax.tree.map(
-            lambda x, one, n=length: x.reshape(n, *one.shape).astype(one.dtype), read_action(episode.actions), form
-        )  # a MultiBinary is shown as choices between two
+        # A MultiBinary is shown as choices between two.
+        action = jax.tree.map(lambda x, one, n=length: x.reshape(n, *one.shape).astype(one.dtype), read_action(episode.actions), form)
         episodes.append(Demonstrations(obs, action, mask))
     return from_arrays(*concatenate("bc.from_minari: episodes", episodes))
 
