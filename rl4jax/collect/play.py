@@ -16,7 +16,7 @@ from rl4jax.nn.model import Model, apply, reset_carry
 from rl4jax.nn.packed import Packed, pack
 
 from .playing import AnyVecEnv, Playing
-from .rollout import Rollout
+from .rollout import Rollout, map_arrays
 from .values_after import next_values
 
 MOST_AHEAD = 2**22  # numbers that are drawn before a rollout: 16 MB
@@ -117,7 +117,7 @@ def play_with_noise(packed: Packed, env: GymVecEnv, playing: Playing, num_steps:
 
 def _stack(moments: list[Moment]) -> Moment:
     if len(moments) == 1:
-        return jax.tree.map(lambda x: x[None], moments[0])
+        return Moment(*[map_arrays(lambda x: x[None], part) for part in moments[0]])
     return jax.tree.map(lambda *x: np.stack(x), *moments)
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
-from .rollout import Rollout
+from .rollout import Rollout, map_arrays
 
 
 class Transition(NamedTuple):
@@ -59,8 +59,9 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
     """
     if n_step == 1 and rollout.mask is None:  # nothing to wait for
         discount = (~rollout.terminated * gamma).astype(np.float32)
-        items = Transition(rollout.obs, rollout.action, rollout.reward, discount, rollout.next_obs, None)
-        return window, *jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (items, rollout.valid))
+        items = (rollout.obs, rollout.action, rollout.reward, discount, rollout.next_obs, None, rollout.valid)
+        *items, valid = (map_arrays(_flat, part) for part in items)
+        return window, Transition(*items), valid
     num_steps = rollout.reward.shape[0]
     steps = jax.tree.map(lambda old, new: xp.concatenate([old, new]), window, _steps(rollout))
     # An episode that was given up, as when a run on the host is resumed, is cut off where another one begins.
@@ -87,8 +88,12 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
     if next_mask is not None:
         valid, next_mask = valid & ~truncated, next_mask | (discount == 0)[..., None]
     transition = Transition(first.obs, first.action, reward.astype(np.float32), discount.astype(np.float32), next_obs, next_mask)
-    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (transition, valid))
+    flat = jax.tree.map(_flat, (transition, valid))
     return jax.tree.map(lambda x: x[num_steps:], steps), *flat
+
+
+def _flat(x: Any) -> Any:
+    return x.reshape(-1, *x.shape[2:])
 
 
 def _steps(rollout: Rollout) -> Window:

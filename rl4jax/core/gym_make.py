@@ -51,7 +51,8 @@ class InTurn(SyncVectorEnv):
     """Gymnasium's `SyncVectorEnv` in SAME_STEP mode, with less work per step: for cheap environments that is a quarter of the time."""
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        results = [env.step(action) for env, action in zip(self.envs, iterate(self.action_space, actions), strict=True)]
+        each = actions if isinstance(actions, np.ndarray) else iterate(self.action_space, actions)
+        results = [env.step(action) for env, action in zip(self.envs, each, strict=True)]
         observations, rewards, terminated, truncated, env_infos = map(list, zip(*results, strict=True))
         infos: dict[str, Any] = {}
         if True in terminated or True in truncated:

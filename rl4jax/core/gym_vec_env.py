@@ -181,7 +181,8 @@ class GymVecEnv:
     def _shown(self, obs: PyTree) -> PyTree:
         """Our copy of a batch of observations."""
         shown = self._read_obs(obs)
-        for x, shape in zip(jax.tree.leaves(shown), self._obs_shapes, strict=True):
+        leaves = (shown,) if isinstance(shown, np.ndarray) else jax.tree.leaves(shown)
+        for x, shape in zip(leaves, self._obs_shapes, strict=True):
             if x.shape != shape:
                 raise EnvError(f"{self}: observation of step {self._step} has shape {x.shape}; it must be {shape}, as its space says.")
         return shown
@@ -211,7 +212,7 @@ class GymVecEnv:
 
     def _check_finite(self, obs: PyTree, reward: np.ndarray | None = None) -> None:
         for name, tree in (("observation", obs), ("reward", reward)):
-            for x in jax.tree.leaves(tree):
+            for x in (tree,) if isinstance(tree, np.ndarray) else jax.tree.leaves(tree):
                 if x.dtype.kind == "f" and np.count_nonzero(np.isfinite(x)) < x.size:
                     i = int(np.argwhere(~np.isfinite(x))[0][0])
                     raise EnvError(

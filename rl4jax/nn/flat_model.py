@@ -26,7 +26,12 @@ class FlatModel(eqx.Module):
         self.shapes = tuple((name, jnp.shape(packed.params[name])) for name in sorted(packed.params))
 
     def __call__(self, *args: Any) -> Any:
-        return Packed(self.params_of(self.vector), self.buffers, self.rest).model(*args)
+        return self.model(*args)
+
+    @property
+    def model(self) -> Any:
+        """The model as it was; it may be any module, such as a config."""
+        return Packed(self.params_of(self.vector), self.buffers, self.rest).model
 
     def params_of(self, vector: Float[Array, " P"]) -> dict[str, Float[Array, "..."]]:
         """A vector as parameters by name."""
