@@ -44,7 +44,7 @@ class Config(eqx.Module):
 def init(model: Model, data: Demonstrations, cfg: Config, *, key: PRNGKeyArray, opt: optax.GradientTransformation | None = None) -> State:
     """The state before the first step; raises unless the model can do what was done in each demonstration."""
     epochs.count("bc.init: data", data)
-    pi = epochs.check_memoryless("bc.init: model", model, data.obs)
+    pi = epochs.check_learner("bc.init: model", model, data.obs)
     wanted, done = describe(jax.eval_shape(lambda pi: pi.mode(), pi)), describe(jax.tree.map(lambda x: x[0], data.action))
     if wanted != done:
         raise ShapeError(

@@ -34,8 +34,10 @@ def from_arrays(obs: PyTree, action: PyTree, mask: Bool[Array | np.ndarray, "N A
         where = f"bc.from_arrays: action{jax.tree_util.keystr(path)}"
         if x.dtype.kind not in "iuf":
             raise ShapeError(f"{where} is {describe(x)}; it must hold integers, for choices, or floats.")
-        if x.dtype.kind in "iu" and (x < 0).any():
-            raise ShapeError(f"{where} holds {x.min()}; choices are counted from 0.")
+        if x.dtype.kind in "iu" and ((x < 0).any() or (x > np.iinfo(np.int32).max).any()):
+            raise ShapeError(f"{where} holds {x.min()} to {x.max()}; choices are counted from 0, in 32 bits.")
+    with np.errstate(over="ignore"):  # found, and named, below
+        obs, action = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype == np.float64 else x, (obs, action))
     _check_finite("bc.from_arrays: obs", obs)
     _check_finite("bc.from_arrays: action", action)
     if mask is not None:

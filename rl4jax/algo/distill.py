@@ -4,7 +4,7 @@ The soft loss is `KL(teacher || student)` of both at a temperature, times its sq
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ from rl4jax.core.errors import ShapeError, require
 from rl4jax.core.number import Number, is_concrete
 from rl4jax.core.number_rules import NOT_NEGATIVE, POSITIVE, check_numbers
 from rl4jax.core.schedule import Schedule, as_setting
-from rl4jax.nn.distributions import AbstractDistribution
+from rl4jax.nn.distributions import AbstractDistribution, EpsilonGreedy, TanhNormal
 from rl4jax.nn.model import Model, apply
 from rl4jax.nn.packed import Packed, pack
 
@@ -64,7 +64,8 @@ class Targets(NamedTuple):
 def label(teacher: Model, obs: PyTree, mask: Bool[Array | np.ndarray, "N A"] | None = None) -> Targets:
     """The teacher's distributions and values at observations `[N, ...]`, detached: no gradient goes back into it.
 
-    The observations may come from anyone: rollouts of the teacher show what it is good at, those of the student where it errs.
+    The observations may come from anyone: rollouts of the teacher show what it is good at, those of the student where it errs. Of a
+    Q-network the targets are its best choices, whatever its epsilon.
     """
     epochs.count("distill.label: (obs, mask)", (obs, mask))
     epochs.check_memoryless("distill.label: teacher", teacher, obs)
@@ -75,6 +76,8 @@ def label(teacher: Model, obs: PyTree, mask: Bool[Array | np.ndarray, "N A"] | N
 def _label(packed: Packed, obs: PyTree, mask: Bool[Array, "N A"] | None) -> Targets:
     def one(seen):
         pi, value, _ = apply(packed.model, seen[0], None, seen[1])
+        if isinstance(pi, EpsilonGreedy):  # what it does at random teaches nothing
+            pi = EpsilonGreedy(pi.q_values, jnp.zeros(()), pi.allowed).categorical()
         return jax.tree.map(jnp.asarray, (pi, value))
 
     pi, value = jax.lax.map(one, (obs, mask), batch_size=epochs.AT_ONCE)
@@ -89,10 +92,23 @@ def merge(targets: Sequence[Targets]) -> Targets:
 def init(student: Model, targets: Targets, cfg: Config, *, key: PRNGKeyArray, opt: optax.GradientTransformation | None = None) -> State:
     """The state before the first step; raises unless student and teacher have the same actions."""
     epochs.count("distill.init: targets", targets)
-    epochs.check_memoryless("distill.init: student", student, targets.obs)
+    epochs.check_learner("distill.init: student", student, targets.obs)
     first = jax.tree.map(lambda x: x[0], targets)
     jax.eval_shape(lambda: compare(student, first, cfg))  # first is no argument, so that the bounds of continuous actions can be compared
+    _check_one_box(targets.pi)
     return epochs.begin("distill", student, cfg, key=key, opt=opt)
+
+
+def _check_one_box(pi: AbstractDistribution) -> None:
+    """Raise unless the bounds of continuous actions are the same in all targets: several teachers may have different ones."""
+    boxed = [part for part in jax.tree.leaves(pi, is_leaf=_is_boxed) if _is_boxed(part)]
+    for name, bound in ((name, getattr(part, name)) for part in boxed for name in ("low", "high")):
+        if is_concrete(bound) and (np.asarray(bound) != np.asarray(bound)[0]).any():
+            raise ShapeError(f"distill.init: targets.pi.{name} differs from teacher to teacher. All must have the same action space.")
+
+
+def _is_boxed(x: Any) -> bool:
+    return isinstance(x, TanhNormal)
 
 
 class Comparison(NamedTuple):

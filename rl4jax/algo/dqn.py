@@ -18,13 +18,13 @@ from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.collect.play import play_in_graph
 from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults, check_goes_on
-from rl4jax.collect.replay import HostPrioritizedReplay, HostReplay, PrioritizedReplay, Replay
+from rl4jax.collect.replay import PrioritizedReplay, Replay
 from rl4jax.collect.rollout import Rollout
-from rl4jax.collect.transition import Transition, Window, begin_window, fold
+from rl4jax.collect.transition import Window, begin_window, fold
 from rl4jax.core.contract import check_key
 from rl4jax.core.errors import is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
-from rl4jax.core.number import Number
+from rl4jax.core.number import Number, is_concrete
 from rl4jax.core.number_rules import CLIP, POSITIVE, RATE, SHARE, check_counts, check_numbers
 from rl4jax.core.on_device import on_device
 from rl4jax.core.schedule import Linear, Schedule, as_setting
@@ -40,6 +40,7 @@ from .dqn_on_host import collect_on_host, update_on_host
 from .loop import Metrics, identity, run
 from .optimizer import check_optimizer
 from .q_learning import Learner, bits_of_update, epsilon_at, learn, loss as loss, make_optimizer, no_sums, play_key, summarize
+from .q_memory import check_replay, make_replay, transition_like as transition_like
 
 
 class Config(eqx.Module):
@@ -127,8 +128,8 @@ def init(
 ) -> State:
     """The state before the first update: all environments reset, nothing remembered.
 
-    `replay` may be a ring of your own for transitions such as `dqn.transition_like(env, playing)`: a `DiskReplay` on the host, say, for
-    more images than memory holds.
+    `replay` may be a ring of your own for transitions such as `dqn.transition_like(env, playing)`, of any capacity: a `DiskReplay` on the
+    host, say, for more images than memory holds. With `cfg.prioritized` it must be a prioritised one.
     """
     check_vec_env(env, "dqn.init")
     check_q_model(model, env.single_observation_space, env.single_action_space)
@@ -142,7 +143,7 @@ def init(
         packed=packed,
         target_params=jax.tree.map(jnp.copy, packed.params),  # arrays of its own, so that a state can be donated
         opt_state=(opt or make_optimizer(cfg, 0)).init(packed.params),
-        replay=make_replay(env, playing, cfg) if replay is None else replay,
+        replay=make_replay(env, playing, cfg) if replay is None else check_replay(replay, env, playing, cfg),
         window=begin_window(playing.obs, struct_of(env.single_action_space), env.action_mask(playing.env_state), cfg.n_step, xp),
         playing=playing,
         epsilon=epsilon_at(0, cfg),
@@ -152,21 +153,6 @@ def init(
         num_updates=jnp.zeros((), jnp.int32),
         key=key,
     )
-
-
-def make_replay(env: AnyVecEnv, playing: Playing, cfg: Config) -> Any:
-    """An empty ring for the transitions of this environment: on the device, or in the memory of the host."""
-    like, alpha = transition_like(env, playing), cfg.priority_alpha
-    if isinstance(env, GymVecEnv):
-        return HostPrioritizedReplay.empty(cfg.capacity, like, float(alpha)) if cfg.prioritized else HostReplay.empty(cfg.capacity, like)
-    return PrioritizedReplay.empty(cfg.capacity, like, alpha) if cfg.prioritized else Replay.empty(cfg.capacity, like)
-
-
-def transition_like(env: AnyVecEnv, playing: Playing) -> Transition:
-    """Shapes and dtypes of one transition."""
-    obs, mask = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (playing.obs, env.action_mask(playing.env_state)))
-    number = jax.ShapeDtypeStruct((), jnp.float32)
-    return Transition(obs, struct_of(env.single_action_space), number, number, obs, mask)
 
 
 def act(
@@ -215,19 +201,21 @@ def update(
     out and counted in `train/skipped`.
     """
     if isinstance(state.replay, Replay | PrioritizedReplay):
-        updated, metrics = _update_in_graph(state._replace(playing=None), rollout, on_device(cfg), opt, reduce)
+        # In-graph environments have no dead slots. One on the host may, if its rollouts are learned from here.
+        all_valid = not is_concrete(rollout.valid) or bool(np.asarray(rollout.valid).all())
+        updated, metrics = _update_in_graph(state._replace(playing=None), rollout, on_device(cfg), all_valid, opt, reduce)
     else:
         updated, metrics = update_on_host(state._replace(playing=None), rollout, cfg, opt, reduce)
     return updated._replace(playing=state.playing), metrics
 
 
-@functools.partial(jax.jit, static_argnames=("opt", "reduce"))
-def _update_in_graph(state, rollout, cfg, opt, reduce):
+@functools.partial(jax.jit, static_argnames=("all_valid", "opt", "reduce"))
+def _update_in_graph(state, rollout, cfg, all_valid, opt, reduce):
     check_optimizer("dqn", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
     window, transitions, valid = fold(state.window, rollout, cfg.n_step, cfg.gamma, jnp)
-    all_real = cfg.n_step == 1 and rollout.mask is None  # in-graph environments have no dead slots
+    all_real = all_valid and cfg.n_step == 1 and rollout.mask is None
     replay = state.replay.add(transitions, None if all_real else valid)
-    num_steps = state.num_steps + rollout.reward.size
+    num_steps = state.num_steps + (rollout.reward.size if all_valid else rollout.valid.sum(dtype=jnp.int32))
     bits = bits_of_update(jax.random.fold_in(state.key, state.num_updates), (cfg.gradient_steps, cfg.batch_size))
     samples = None if cfg.prioritized else jax.vmap(replay.sample_with)(bits)
 

@@ -64,9 +64,11 @@ def noise_of_rollout(key: PRNGKeyArray, shape: tuple[int, int, int]) -> Float[Ar
 def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: Any) -> tuple[State, Metrics]:
     """Like `dqn.update`, with a ring in the memory of the host, or on its disk."""
     settings = once(settings_of, cfg)
+    if state.num_updates == 0:  # before anything is remembered, which cannot be undone
+        check_optimizer("dqn", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
     window, transitions, valid = fold(state.window, rollout, settings.n_step, settings.gamma, np)
     replay = state.replay.add(transitions, valid)
-    num_steps, num_updates = int(state.num_steps) + rollout.reward.size, int(state.num_updates)
+    num_steps, num_updates = int(state.num_steps) + np.count_nonzero(rollout.valid), int(state.num_updates)
     learner, epsilon, batches, said = state.learner, state.epsilon, (), []
     given = (state.packed.with_params({}), epsilon, np.array([num_steps, num_updates], np.int32), settings.cfg)
     if num_steps >= settings.learning_starts and replay.size > 0:

@@ -14,7 +14,7 @@ from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from rl4jax.core.number_rules import CLIP, POSITIVE, RATE, check_counts, check_numbers
 from rl4jax.core.on_device import on_device
 from rl4jax.core.schedule import value_at
-from rl4jax.nn.distributions import AbstractDistribution
+from rl4jax.nn.distributions import AbstractDistribution, EpsilonGreedy
 from rl4jax.nn.model import Model, initial_carry
 from rl4jax.nn.model_check import check_answer
 from rl4jax.nn.packed import Packed, pack
@@ -182,6 +182,14 @@ def check_memoryless(name: str, model: Model, obs: PyTree) -> AbstractDistributi
     """The form of the model's distribution for one of the observations `[N, ...]`, once it is known to give one without a memory."""
     pi, _, _ = check_answer(model, jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x)[1:], jnp.result_type(x)), obs))
     refuse_memory(name, model)
+    return pi
+
+
+def check_learner(name: str, model: Model, obs: PyTree) -> AbstractDistribution:
+    """The same of a model that is to learn probabilities, which a Q-network has not."""
+    pi = check_memoryless(name, model, obs)
+    if isinstance(pi, EpsilonGreedy):
+        raise ConfigError(f"{name}: {type(model).__name__} chooses by values and has no probabilities to learn. Use rl.nn.ActorCritic.")
     return pi
 
 

@@ -164,6 +164,8 @@ def update(
     `opt` replaces clipping, Adam and `cfg.lr` by an optimizer of your own; give the same one to `init`. `reduce` averages gradients and
     metrics over machines. If a loss or a gradient is not finite, nothing is learned from the rollout and `train/skipped` is 1.
     """
+    fix = "Play it with rl.collect.unroll or impala.collect: DQN's rollouts on the host have none."
+    require(rollout.log_prob is not None, "impala.update: rollout.log_prob", None, "the log-probabilities of its actions", fix)
     updated, metrics = _update(state._replace(playing=None), rollout, on_device(cfg), opt, reduce)
     return updated._replace(playing=state.playing), metrics
 

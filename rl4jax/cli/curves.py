@@ -63,6 +63,7 @@ def find_curve(run: Path, key: str) -> Curve:
     if not curves:
         raise CheckpointError(f"{run} has no {LOG} with points yet. Give the folder of a run that has trained for a while.")
     if key not in curves:
-        why = "No episode has ended yet." if key == RETURN else did_you_mean(key, curves)
+        why = "No episode has ended yet." if key == RETURN and any(name.startswith("rollout/") for name in curves) else None
+        why = why or did_you_mean(key, curves)
         raise CheckpointError(f"{run} has no metric {key!r}. {why}")
     return curves[key]

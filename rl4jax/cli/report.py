@@ -90,7 +90,7 @@ def print_result(
     program = shlex.quote(sys.argv[0]) if off_path else "rl4jax"
     print(f"  watch    {program} record {folder}")
     print(f"  compare  {program} plot {folder} OTHER_RUN ...")
-    print(f"  use      act = rl.load_policy({str(run.path)!r});  action, carry = act(obs, carry)")
+    print(f"  use      act = rl.load_policy({str(run.path)!r});  action, carry = act(obs)")
 
 
 def _finite(x: float | None) -> float | None:

@@ -40,7 +40,8 @@ class Training(AbstractRun):
 
     @property
     def about(self) -> str:
-        return f"{self.last_step:,} steps, {self.options.num_envs} environments"
+        num_envs = self.options.num_envs
+        return f"{self.last_step:,} steps, {num_envs} environment{'s' * (num_envs > 1)}"
 
     @property
     def on_disk(self) -> bool:

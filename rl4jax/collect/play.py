@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Key, PRNGKeyArray, PyTree
 
+from rl4jax.core.errors import is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.spaces import clip_action, mask_allows
 from rl4jax.core.vec_env import VecEnv, VecStep
@@ -47,6 +48,7 @@ def unroll(
 
     Unless `judged`, the rollout has no values: for learners that ask a critic of their own. In-graph environments may be traced.
     """
+    require(is_count(num_steps), "unroll: num_steps", num_steps, "a positive integer")
     play = play_on_host if isinstance(env, GymVecEnv) else play_in_graph
     return play(pack(model), env, playing, num_steps, key=key, judged=judged, greedy=greedy)  # pyright: ignore[reportArgumentType]
 

@@ -6,6 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
+from rl4jax.core.errors import ConfigError, EnvError, ShapeError
+
 from .rollout import Rollout, map_arrays
 
 
@@ -57,6 +59,7 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
     No transition crosses the end of an episode: it is then shorter than n. With masks, one that ends by truncation is left out, because
     nobody knows what would have been allowed then. `xp` is `jax.numpy`, or `numpy` for the host.
     """
+    _check(window, rollout, n_step)
     if n_step == 1 and rollout.mask is None:  # nothing to wait for
         discount = (~rollout.terminated * gamma).astype(np.float32)
         items = (rollout.obs, rollout.action, rollout.reward, discount, rollout.next_obs, None, rollout.valid)
@@ -90,6 +93,25 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
     transition = Transition(first.obs, first.action, reward.astype(np.float32), discount.astype(np.float32), next_obs, next_mask)
     flat = jax.tree.map(_flat, (transition, valid))
     return jax.tree.map(lambda x: x[num_steps:], steps), *flat
+
+
+def _check(window: Window, rollout: Rollout, n_step: int) -> None:
+    """Raise unless the rollout is whole and goes on where the window ends, as far as shapes tell."""
+    shape = rollout.terminated.shape
+    if rollout.reward.shape != shape or rollout.valid.shape != shape:
+        raise ShapeError(f"update: rollout.reward has shape {rollout.reward.shape}; it must be that of its other fields, {shape}.")
+    if (window.mask is None) != (rollout.mask is None):
+        raise EnvError(
+            "update: the environment gave masks from the start but not now, or the other way round. An environment with masks must give "
+            "them from its first reset on."
+        )
+    waiting = n_step - 1 if rollout.mask is None else n_step
+    known, num_envs = window.reward.shape
+    if known != waiting or (waiting and num_envs != shape[1]):
+        raise ConfigError(
+            f"update: the rollout is of {shape[1]} environments and n_step = {n_step}, but the state was begun for {num_envs} environments "
+            f"and n_step = {known + n_step - waiting}. Begin a new one for these: dqn.init."
+        )
 
 
 def _flat(x: Any) -> Any:

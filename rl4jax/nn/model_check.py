@@ -45,7 +45,7 @@ def check_answer(model: Any, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[Abstrac
     form = "(distribution, value)" if carry is None else "(distribution, value, carry)"
     answer = jax.eval_shape(model, obs, *(() if carry is None else (carry,)))
     if not isinstance(answer, tuple) or len(answer) != (2 if carry is None else 3):
-        got = f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+        got = f"{len(answer)} values" if isinstance(answer, tuple) else _name(answer)
         hint = " A recurrent model needs a method initial_carry()." if isinstance(answer, tuple) and len(answer) == 3 else ""
         raise TypeError(f"{name}: one observation gave {got}; the model must return {form}.{hint}")
     pi, value = answer[:2]

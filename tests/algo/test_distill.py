@@ -233,9 +233,11 @@ def test_a_q_network_can_teach_a_policy():
             return jnp.asarray(TEACHER, jnp.float32)[obs]
 
     made = distill.label(QPolicy(Q(), jnp.array(0.3)), jnp.asarray(OBS))
-    loss, metrics = distill.loss(Table(STUDENT), made, distill.Config())
-    best = np.eye(3)[TEACHER[OBS].argmax(-1)] * 0.7 + 0.1
-    assert float(loss) == pytest.approx((best * np.log(best / softmax(STUDENT[OBS]))).sum(-1).mean(), rel=1e-5)
+    loss, _ = distill.loss(Table(STUDENT), made, distill.Config())
+    best = np.log(softmax(STUDENT[OBS]))[np.arange(len(OBS)), TEACHER[OBS].argmax(-1)]
+    assert float(loss) == pytest.approx(-best.mean(), rel=1e-5), "its best choices, whatever its epsilon"
+    together = distill.merge([made, targets()])
+    assert together.value.shape == (2 * len(OBS),), "and beside a policy of another kind"
 
 
 def test_teacher_and_student_must_have_the_same_actions():
@@ -250,6 +252,17 @@ def test_teacher_and_student_must_have_the_same_actions():
     wide, narrow = (Head(jnp.zeros(2), lambda x, high=high: rl.nn.TanhNormal(x[:1], x[1:], -1.0, high)) for high in (2.0, 1.0))
     with pytest.raises(rl.ConfigError, match=r"TanhNormal.kl: other.high = 1.0 and self.high = 2.0 must be the same"):
         distill.init(narrow, distill.label(wide, jnp.zeros((2, 1))), cfg, key=jax.random.key(0))
+    mixed = distill.merge([distill.label(teacher, jnp.zeros((2, 1))) for teacher in (narrow, wide)])
+    with pytest.raises(rl.ShapeError, match=r"targets.pi.high differs from teacher to teacher\. All must have the same action space"):
+        distill.init(narrow, mixed, cfg, key=jax.random.key(0))
+
+
+def test_a_q_network_has_no_probabilities_to_learn():
+    env = rl.VecEnv(rl.envs.CartPole(), 1)
+    student = QPolicy(rl.nn.QNetwork(env, key=jax.random.key(0), hidden=(8,)), jnp.array(0.1))
+    made = distill.label(student, jnp.zeros((3, 4)))
+    with pytest.raises(rl.ConfigError, match=r"distill.init: student: QPolicy chooses by values.*Use rl.nn.ActorCritic"):
+        distill.init(student, made, distill.Config(), key=jax.random.key(0))
 
 
 def test_what_does_not_fit_is_refused_with_a_reason():

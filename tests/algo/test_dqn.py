@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import rl4jax as rl
 from rl4jax import dqn
@@ -324,6 +325,65 @@ def test_bad_settings_are_named():
     ):
         with pytest.raises(rl.ConfigError, match=message):
             dqn.Config(**changes)
+
+
+def test_dead_slots_are_neither_remembered_nor_counted_wherever_the_memory_is():
+    """In NEXT_STEP mode a slot is spent on each reset."""
+    world = rl.GymVecEnv(SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 3, autoreset_mode=AutoresetMode.NEXT_STEP))
+    cfg = dqn.Config(num_steps=40, learning_starts=10**6, epsilon=1.0, n_step=1)
+    on_host = q_started(world, cfg)
+    in_graph = q_started(rl.VecEnv(rl.envs.CartPole(), num_envs=3), cfg)
+    on_host, rollout = dqn.collect(on_host, world, cfg)
+    num_valid = int(np.sum(rollout.valid))
+    assert num_valid < 120
+    for state in (on_host, in_graph):
+        state, _ = dqn.update(state, rollout, cfg)
+        assert int(state.replay.size) == int(state.num_steps) == num_valid
+        assert (np.asarray(state.replay.items().reward) == 1).all()
+
+
+def test_an_optimizer_that_was_forgotten_is_missed_before_anything_is_remembered():
+    world, opt = rl.GymVecEnv("CartPole-v1", num_envs=1), optax.sgd(0.1)
+    state = q_started(world, SMALL, opt=opt)
+    state, rollout = dqn.collect(state, world, SMALL)
+    with pytest.raises(rl.ConfigError, match="opt is missing"):
+        dqn.update(state, rollout, SMALL)
+    state, _ = dqn.update(state, rollout, SMALL, opt)
+    assert state.replay.size == 2
+
+
+def test_rollouts_that_do_not_follow_are_refused(env):
+    state, rollout = dqn.collect(q_started(env, SMALL), env, SMALL)
+    three = dataclasses.replace(SMALL, n_step=3)
+    with pytest.raises(rl.ConfigError, match=r"n_step = 3, but the state was begun for \d+ environments and n_step = 1\. Begin a new one"):
+        dqn.update(state, rollout, three)
+    with pytest.raises(rl.ShapeError, match=r"rollout\.reward has shape .* it must be that of its other fields"):
+        dqn.update(state, rollout._replace(reward=rollout.reward[:1]), SMALL)
+    with pytest.raises(rl.EnvError, match="must give them from its first reset on"):
+        dqn.update(state, rollout._replace(mask=jnp.ones((*rollout.reward.shape, 2), bool)), SMALL)
+
+
+def test_a_ring_of_ones_own_must_fit(env):
+    host = rl.GymVecEnv("CartPole-v1", num_envs=2)
+
+    def begin(world, cfg, ring, **like):
+        model = rl.nn.QNetwork(world, key=jax.random.key(0), hidden=(16,))
+        item = dqn.transition_like(world, rl.collect.begin(model, world, key=jax.random.key(1)))
+        return dqn.init(model, world, cfg, key=jax.random.key(2), replay=ring(5, like=item._replace(**like)))
+
+    prioritized = dqn.Config(prioritized=True)
+    assert begin(host, SMALL, rl.HostReplay.empty).replay.capacity == 5
+    assert begin(env, prioritized, rl.collect.PrioritizedReplay.empty).replay.capacity == 5
+    with pytest.raises(
+        rl.ConfigError, match=r"replay, for an environment on the host and prioritized=True, = 'HostReplay' must be a HostP"
+    ):
+        begin(host, prioritized, rl.HostReplay.empty)
+    with pytest.raises(rl.ConfigError, match=r"in-graph and prioritized=False, = 'PrioritizedReplay' must be a Replay\."):
+        begin(env, SMALL, rl.collect.PrioritizedReplay.empty)
+    with pytest.raises(
+        rl.ShapeError, match=r"replay is not for the transitions of this environment\. Build it with like=dqn.transition_like"
+    ):
+        begin(env, SMALL, rl.Replay.empty, reward=jnp.zeros(2))
 
 
 def test_models_and_environments_that_do_not_fit(env, getkey):

@@ -191,10 +191,13 @@ def test_teachers_of_other_spaces_are_refused_before_anything_is_written(teacher
     assert not (tmp_path / "run").exists()
 
 
-def test_teachers_with_different_kinds_of_policies_are_refused(teachers, tmp_path, capsys):
-    said = refused(capsys, "distill", teachers("ppo"), teachers("dqn"), *SHORT, "--out", tmp_path / "run")
-    assert "they must be like those of the first" in said
-    assert not (tmp_path / "run").exists()
+def test_teachers_may_be_of_different_algorithms(teachers, tmp_path, capsys):
+    run = imitate("distill", tmp_path / "run", teachers("ppo"), teachers("dqn"), flags=("--epochs", "2"))
+    assert main(["plot", str(run), str(teachers("ppo")), "--out", str(tmp_path / "a.png")]) == 0, "evaluations of both"
+    assert main(["plot", str(run), "--metric", "rollout/avg_return"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "has no metric 'rollout/avg_return'" in said
+    assert "eval/return_mean" in said
 
 
 def test_a_clone_gets_a_folder_of_its_own(teachers, tmp_path, monkeypatch, capsys):

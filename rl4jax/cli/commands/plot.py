@@ -11,6 +11,7 @@ import tyro
 from rl4jax.core.errors import CheckpointError
 
 from ..algorithms import ALGORITHMS, Algorithm
+from ..curves import EVALUATIONS, RETURN
 from ..flags import parse
 from ..plot import plot_means, plot_runs
 
@@ -24,7 +25,7 @@ class PlotFlags:
     out: str | None = None
     """The PNG; none: curve.png in the folder of a single run, curves.png here for several; of another metric its name.png."""
     metric: str | None = None
-    """What to draw, as it is called in log.jsonl; none: returns, or of a clone the loss."""
+    """What to draw, as it is called in log.jsonl; none: returns, of a clone the loss, of both together evaluations."""
     mean: bool = False
     """Draw runs that differ only in their seed as one: their mean, in a band from the worst to the best."""
 
@@ -39,8 +40,10 @@ def command(argv: Sequence[str]) -> int:
             raise CheckpointError(f"{run} does not exist. Give the folder that `rl4jax train` wrote.")
     configs = [config_of(run) for run in runs]
     algorithm = algorithm_of(configs[0])
-    metric = flags.metric or algorithm.curve
-    name = ("curve" if len(runs) == 1 else "curves") if metric == algorithm.curve else metric.replace("/", "_")
+    kinds = {algorithm_of(config).curve for config in configs}
+    usual = algorithm.curve if len(kinds) == 1 else EVALUATIONS[RETURN]  # a clone has no returns on the way
+    metric = flags.metric or usual
+    name = ("curve" if len(runs) == 1 else "curves") if metric == usual else metric.replace("/", "_")
     out = Path(flags.out) if flags.out else (runs[0] if len(runs) == 1 else Path()) / f"{name}.png"
     titles = dict.fromkeys(algorithm_of(config).title for config in configs)
     envs = sorted({str(config.get("env", run.name)) for run, config in zip(runs, configs, strict=True)})

@@ -15,7 +15,7 @@ from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from rl4jax.core.number import is_concrete
 
 from .groups import group_slots
-from .layout import check_bits, check_not_empty
+from .layout import check_bits, check_not_empty, check_slots
 from .sample import Sample
 
 
@@ -110,11 +110,6 @@ def draw_bits(num: int, key: PRNGKeyArray, what: str) -> UInt32[np.ndarray, " N"
 
 
 _draw = functools.partial(jax.jit, static_argnums=1)(lambda key, num: jax.random.bits(key, (num,), np.uint32))
-
-
-def check_slots(slots: Int[np.ndarray, "*N"], size: int, what: str) -> None:
-    if slots.size and (slots.min() < 0 or slots.max() >= size):
-        raise ConfigError(f"{what}: slots go from {slots.min()} to {slots.max()}; they must be in [0, {size}), where items are.")
 
 
 def check_newest(count: Any, newest: Any, what: str, hint: str = "") -> None:

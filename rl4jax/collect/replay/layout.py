@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from rl4jax.core.contract import is_key
-from rl4jax.core.errors import ShapeError, is_count, require
+from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 
 _KINDS = "biufcV"  # V: bfloat16 and other small floats
 
@@ -83,6 +83,11 @@ def check_bits(bits: Any, what: str) -> None:
 
 def check_not_empty(size: int, what: str) -> None:
     require(size > 0, f"{what}: size", size, "at least 1", "Add items before sampling.")
+
+
+def check_slots(slots: np.ndarray, size: int, what: str) -> None:
+    if slots.size and (slots.min() < 0 or slots.max() >= size):
+        raise ConfigError(f"{what}: slots go from {slots.min()} to {slots.max()}; they must be in [0, {size}), where items are.")
 
 
 def _name(root: str, name: str) -> str:

@@ -39,6 +39,9 @@ class PrioritizedReplay(NamedTuple):
         replay = Replay.empty(capacity, like)
         return cls(replay, make_tree(capacity), jnp.ones((), jnp.float32), jnp.asarray(alpha, jnp.float32))
 
+    def __repr__(self) -> str:
+        return f"PrioritizedReplay({self.replay!r})"
+
     @property
     def capacity(self) -> int:
         return self.replay.capacity

@@ -13,7 +13,7 @@ from rl4jax.core.errors import ShapeError, is_count, require
 from rl4jax.core.number import is_concrete
 
 from .groups import group_slots
-from .layout import Layout, check_bits, check_capacity, check_not_empty, check_valid, layout_of, split_items
+from .layout import Layout, check_bits, check_capacity, check_not_empty, check_slots, check_valid, layout_of, split_items
 from .sample import Sample
 
 
@@ -41,6 +41,9 @@ class Replay(NamedTuple):
         kinds = [jax.dtypes.canonicalize_dtype(dtype) for dtype in layout.dtypes]  # NumPy's float64 is float32 here
         leaves = [jnp.zeros((capacity, *shape), dtype) for shape, dtype in zip(layout.shapes, kinds, strict=True)]
         return cls(jax.tree.unflatten(layout.structure, leaves), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+
+    def __repr__(self) -> str:
+        return f"Replay(size={self.size}, capacity={self.capacity})"
 
     @property
     def capacity(self) -> int:
@@ -71,7 +74,9 @@ class Replay(NamedTuple):
         return _sample(self, bits)
 
     def at(self, slots: Int[Array | np.ndarray, "*N"]) -> PyTree:
-        """The items in given slots."""
+        """The items in given slots. Inside of `jit` nobody can say that one is empty."""
+        if is_concrete(slots) and is_concrete(self.size) and jnp.ndim(self.size) == 0:
+            check_slots(np.asarray(slots), int(self.size), "Replay.at")
         return jax.tree.map(lambda x: x.at[slots].get(mode="clip"), self.storage)
 
     def items(self) -> PyTree:

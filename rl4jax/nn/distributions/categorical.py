@@ -40,7 +40,7 @@ class Categorical(AbstractDistribution):
 
     def noise(self, key: PRNGKeyArray) -> Float[Array, " A"]:
         """Gumbel noise."""
-        return jax.random.gumbel(key, self.logits.shape, self.logits.dtype)
+        return jax.random.gumbel(key, self.logits.shape, jnp.float32)
 
     def sample_from(self, noise: Float[Array, " A"]) -> Int32[Array, ""]:
         """A random choice, by Gumbel-max."""

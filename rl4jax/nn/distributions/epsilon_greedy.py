@@ -46,7 +46,7 @@ class EpsilonGreedy(AbstractDistribution):
 
     def noise(self, key: PRNGKeyArray) -> Float[Array, " A"]:
         """Gumbel noise."""
-        return jax.random.gumbel(key, self.q_values.shape, self.q_values.dtype)
+        return jax.random.gumbel(key, self.q_values.shape, jnp.float32)
 
     def sample_from(self, noise: Float[Array, " A"]) -> Int32[Array, ""]:
         """A random choice, by Gumbel-max."""

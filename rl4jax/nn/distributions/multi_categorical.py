@@ -57,7 +57,7 @@ class MultiCategorical(AbstractDistribution):
 
     def noise(self, key: PRNGKeyArray) -> Float[Array, "H N"]:
         """Gumbel noise, one row per head."""
-        return jax.random.gumbel(key, (len(self.nvec), max(self.nvec)), self.logits.dtype)
+        return jax.random.gumbel(key, (len(self.nvec), max(self.nvec)), jnp.float32)
 
     def sample_from(self, noise: Float[Array, "H N"]) -> Int32[Array, "..."]:
         """A random choice of each head, by Gumbel-max."""

@@ -36,6 +36,7 @@ CASES = {
         MAKE[kind].format(5) + ".reprioritize(np.zeros(2, int), np.ones(3))": "reprioritize: slots have shape (2,) and error (3,); both must be"
         for kind in ("PrioritizedReplay", "HostPrioritizedReplay")
     },
+    **{MAKE[kind].format(5) + f".add({ONE}).at(np.array([1]))": "at: slots go from 1 to 1; they must be in [0, 1), where" for kind in MAKE},
     "PrioritizedReplay.empty(5, 0, alpha=-1.0)": "PrioritizedReplay.empty: alpha = -1.0 must be zero or more.",
     "HostPrioritizedReplay.empty(5, 0, alpha='x')": "HostPrioritizedReplay: alpha = 'x' must be zero or more.",
     "DiskReplay(sys.argv[2], 5, 0, chunk_bytes=0)": "DiskReplay: chunk_bytes = 0 must be a positive integer.",
