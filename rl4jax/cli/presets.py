@@ -50,6 +50,7 @@ DQN: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+# Rollouts of 40 steps and unclipped gradients are enough on-policy; with actors eight updates behind, 2 of 8 seeds fell back.
 IMPALA: dict[str, dict[str, Any]] = {
-    "CartPole": {"total_steps": 1_000_000, "num_envs": 8, "num_steps": 40, "lr": "linear(1e-3, 0)"},
+    "CartPole": {"total_steps": 1_000_000, "num_envs": 8, "num_steps": 80, "lr": "linear(1e-3, 0)", "max_grad_norm": 1.0},
 }

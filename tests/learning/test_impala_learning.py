@@ -22,10 +22,11 @@ def test_every_seed_reaches_on_policy(tmp_path):
 
 def test_every_seed_reaches_with_actors_eight_updates_behind():
     preset = IMPALA["CartPole"]
+    assert set(preset) == {"total_steps", "num_envs", "num_steps", "lr", "max_grad_norm"}
     assert preset["lr"] == "linear(1e-3, 0)"
     num_updates = 1_000_000 // (preset["num_envs"] * preset["num_steps"]) - 8
     env = rl.VecEnv(rl.envs.CartPole(), num_envs=preset["num_envs"])
-    cfg = impala.Config(num_steps=preset["num_steps"], lr=rl.Linear(1e-3, 0.0, num_updates))
+    cfg = impala.Config(num_steps=preset["num_steps"], lr=rl.Linear(1e-3, 0.0, num_updates), max_grad_norm=preset["max_grad_norm"])
     means = []
     for seed in range(5):
         model_key, key, eval_key = jax.random.split(jax.random.key(seed), 3)
