@@ -9,6 +9,7 @@ import numpy as np
 from rl4jax.collect.playing import AnyVecEnv, Playing
 from rl4jax.collect.replay import DiskReplay, HostPrioritizedReplay, HostReplay, PrioritizedReplay, Replay
 from rl4jax.collect.transition import Transition
+from rl4jax.core.contract import describe
 from rl4jax.core.errors import ShapeError, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.spaces import struct_of
@@ -33,11 +34,15 @@ def check_replay(replay: Any, env: AnyVecEnv, playing: Playing, cfg: Config) -> 
         kinds = (HostReplay, DiskReplay) if host else (Replay,)
     about = f"dqn.init: replay, for an environment {'on the host' if host else 'in-graph'} and prioritized={cfg.prioritized},"
     require(isinstance(replay, kinds), about, type(replay).__name__, " or ".join(f"a {kind.__name__}" for kind in kinds))
-    try:
-        return replay.add(jax.tree.map(lambda x: np.zeros((0, *x.shape), x.dtype), transition_like(env, playing)))
-    except ShapeError as error:
+    none = replay.at(np.zeros(0, np.int64))  # reads nothing, and tells what items are
+    held, wanted = (
+        describe(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), none)),
+        describe(transition_like(env, playing)),
+    )
+    if held != wanted:
         fix = "Build it with like=dqn.transition_like(env, rl.collect.begin(model, env, key=key))."
-        raise ShapeError(f"dqn.init: replay is not for the transitions of this environment. {fix} {error}") from error
+        raise ShapeError(f"dqn.init: replay is not for the transitions of this environment. {fix} They are {wanted}, its items {held}.")
+    return replay
 
 
 def transition_like(env: AnyVecEnv, playing: Playing) -> Transition:

@@ -190,7 +190,7 @@ def test_what_may_be_none_is_typed_as_none(tmp_path):
         (["train", "dqn", "CartPole", "--epsilon", "2"], "dqn.Config.epsilon = 2.0 must be in [0, 1]"),
         (["train", "dqn", "CartPole", "--target-every", "0"], "--target-every = 0 must be a positive integer"),
         (["train", "dqn", "CartPole", "--total-steps", "500"], "--learning-starts = 1000 must be at most 500"),
-        (["train", "dqn", "CartPole", "--total-steps", "100", "--updates-per-turn", "50"], "less than one turn"),
+        (["train", "dqn", "CartPole", "--total-steps", "100", "--updates-per-turn", "500"], "less than one turn"),
         (["train", "dqn", "CartPole", "--disk-replay"], "--disk-replay is for environments on the host"),
         (["train", "dqn", "Pendulum"], "they must be Discrete"),
         (["train", "impala", "CartPole", "--n-epochs", "3"], "there is no flag '--n-epochs'"),
