@@ -35,10 +35,8 @@ def check_replay(replay: Any, env: AnyVecEnv, playing: Playing, cfg: Config) -> 
     about = f"dqn.init: replay, for an environment {'on the host' if host else 'in-graph'} and prioritized={cfg.prioritized},"
     require(isinstance(replay, kinds), about, type(replay).__name__, " or ".join(f"a {kind.__name__}" for kind in kinds))
     none = replay.at(np.zeros(0, np.int64))  # reads nothing, and tells what items are
-    held, wanted = (
-        describe(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), none)),
-        describe(transition_like(env, playing)),
-    )
+    held = describe(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), none))
+    wanted = describe(transition_like(env, playing))
     if held != wanted:
         fix = "Build it with like=dqn.transition_like(env, rl.collect.begin(model, env, key=key))."
         raise ShapeError(f"dqn.init: replay is not for the transitions of this environment. {fix} They are {wanted}, its items {held}.")

@@ -1,16 +1,17 @@
 """Random numbers for loops in Python: those of many turns are drawn by one compiled call."""
 
+import functools
 import math
-import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from .on_device import once
+
 _MOST_TURNS, _MOST_NUMBERS = 64, 2**16
-_BLOCKS: dict[tuple[Any, int], tuple[weakref.ref, Hashable, Any]] = {}
 
 
 def drawn_ahead(draw: Callable[..., Any], key: PRNGKeyArray, turn: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -20,19 +21,22 @@ def drawn_ahead(draw: Callable[..., Any], key: PRNGKeyArray, turn: int, shape: t
     goes with it.
     """
     num_turns = max(min(_MOST_TURNS, _MOST_NUMBERS // math.prod(shape)), 1)
-    block, place = (turn // num_turns, shape), (draw, id(key))
-    known = _BLOCKS.get(place)
-    if known is None or known[0]() is not key or known[1] != block:
+    block, blocks = (turn // num_turns, shape), once(no_blocks, key)
+    known = blocks.get(draw)
+    if known is None or known[0] != block:
         rows = np.asarray(_draw_block(draw, key, np.int32(block[0] * num_turns), num_turns, shape))
-        known = _BLOCKS[place] = (weakref.ref(key, lambda _: _BLOCKS.pop(place, None)), block, rows)
-    return known[2][turn % num_turns]
+        known = blocks[draw] = (block, rows)
+    return known[1][turn % num_turns]
 
 
+def no_blocks(key: PRNGKeyArray) -> dict[Callable, tuple[Any, np.ndarray]]:
+    """Of each function that draws, the last block and which one it is."""
+    return {}
+
+
+@functools.partial(jax.jit, static_argnames=("draw", "num_turns", "shape"))
 def _draw_block(draw, key, first, num_turns, shape):
     def one(turn):
         return draw(jax.random.fold_in(key, turn), shape)
 
     return jax.vmap(one)(first + np.arange(num_turns, dtype=np.int32))
-
-
-_draw_block = jax.jit(_draw_block, static_argnames=("draw", "num_turns", "shape"))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rl4jax.core import random_blocks
+from rl4jax.core import on_device, random_blocks
 from rl4jax.core.random_blocks import drawn_ahead
 
 
@@ -41,8 +41,8 @@ def test_many_numbers_are_drawn_one_turn_at_a_time():
 def test_what_was_drawn_goes_with_its_key():
     key = jax.random.key(4)
     drawn_ahead(draw, key, 0, (2,))
-    place = (draw, id(key))
-    assert place in random_blocks._BLOCKS
+    place = (random_blocks.no_blocks, id(key))
+    assert draw in on_device._MADE[place][1]
     del key
     gc.collect()
-    assert place not in random_blocks._BLOCKS
+    assert place not in on_device._MADE
