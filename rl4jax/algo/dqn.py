@@ -200,12 +200,11 @@ def update(
     one to `init`. `reduce` averages gradients and metrics over machines. A gradient step whose loss or gradient is not finite is left
     out and counted in `train/skipped`.
     """
-    if isinstance(state.replay, Replay | PrioritizedReplay):
-        # In-graph environments have no dead slots. One on the host may, if its rollouts are learned from here.
-        all_valid = not is_concrete(rollout.valid) or bool(np.asarray(rollout.valid).all())
-        updated, metrics = _update_in_graph(state._replace(playing=None), rollout, on_device(cfg), all_valid, opt, reduce)
-    else:
-        updated, metrics = update_on_host(state._replace(playing=None), rollout, cfg, opt, reduce)
+    if not isinstance(state.replay, Replay | PrioritizedReplay):
+        return update_on_host(state, rollout, cfg, opt, reduce)
+    # In-graph environments have no dead slots. One on the host may, if its rollouts are learned from here.
+    all_valid = not is_concrete(rollout.valid) or bool(np.asarray(rollout.valid).all())
+    updated, metrics = _update_in_graph(state._replace(playing=None), rollout, on_device(cfg), all_valid, opt, reduce)
     return updated._replace(playing=state.playing), metrics
 
 
@@ -230,7 +229,7 @@ def _update_in_graph(state, rollout, cfg, all_valid, opt, reduce):
     count = jnp.where((num_steps >= cfg.learning_starts) & (replay.size > 0), cfg.gradient_steps, 0)
     begun = (state.learner, replay if cfg.prioritized else None, no_sums())
     learner, ring, sums = jax.lax.fori_loop(0, count, step, begun)
-    metrics = summarize(sums, count, state.epsilon, state.num_updates, cfg)
+    metrics = summarize(sums, count, state.num_updates, cfg) | {"train/epsilon": state.epsilon}
     moved = {"replay": replay if ring is None else ring, "window": window, "epsilon": epsilon_at(num_steps, cfg)}
     return state.learned(learner, **moved, num_steps=num_steps, num_updates=state.num_updates + 1), metrics
 

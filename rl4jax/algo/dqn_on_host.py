@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int32, PRNGKeyArray, Shaped
 
-from rl4jax.collect.play import as_rollout, draw_noise, episodes_on_host, play_with_noise
+from rl4jax.collect.play import as_rollout, choose, choose_on_host, draw_noise, episodes_on_host, play_by
 from rl4jax.collect.rollout import Rollout
 from rl4jax.collect.transition import fold
 from rl4jax.core.gym_vec_env import GymVecEnv
@@ -18,7 +18,7 @@ from rl4jax.core.random_blocks import drawn_ahead
 from rl4jax.nn.distributions.epsilon_greedy import EpsilonGreedy
 from rl4jax.nn.flat_model import FlatModel
 from rl4jax.nn.packed import Packed, pack
-from rl4jax.nn.q_policy import pack_policy
+from rl4jax.nn.q_policy import QPolicy, pack_policy
 
 from .loop import Metrics
 from .optimizer import check_optimizer
@@ -48,51 +48,91 @@ def settings_of(cfg: Any) -> Settings:
 def collect_on_host(state: State, env: GymVecEnv, cfg: Any) -> tuple[State, Rollout]:
     """Like `dqn.collect`, in NumPy except for the network."""
     before, num_rollouts, num_steps = state.playing, int(state.num_rollouts), once(settings_of, cfg).num_steps
-    shape = (num_steps, env.num_envs, int(env.single_action_space.n))  # pyright: ignore[reportAttributeAccessIssue]
-    noise = drawn_ahead(noise_of_rollout, state.key, num_rollouts, shape)
-    playing, moments = play_with_noise(pack_policy(state.packed, state.epsilon), env, before, num_steps, noise)
+
+    def choose_at(t, obs, is_first, carry, mask):
+        if t == 0 and (action := foreseen(state)) is not None:
+            return action, None, None
+        noise = drawn_ahead(noise_of_rollout, state.key, num_rollouts, (num_steps, env.num_envs))
+        return choose_on_host(pack_policy(state.packed, state.epsilon), obs, is_first, carry, mask, noise[t])
+
+    playing, moments = play_by(choose_at, env, before, num_steps)
     ended, so_far = episodes_on_host(moments, before.episode_return, before.episode_length)
     playing = playing._replace(episode_return=so_far[0], episode_length=so_far[1])
     return state._replace(playing=playing, num_rollouts=np.int32(num_rollouts + 1)), as_rollout(moments, before.carry, *ended)
 
 
-def noise_of_rollout(key: PRNGKeyArray, shape: tuple[int, int, int]) -> Float[Array, "T B A"]:
-    num_steps, num_envs, num_actions = shape
-    return draw_noise(EpsilonGreedy(jnp.zeros(num_actions), jnp.zeros(())).noise, num_steps, num_envs, play_key(key))
+def noise_of_rollout(key: PRNGKeyArray, shape: tuple[int, int]) -> Float[Array, "T B 2"]:
+    return draw_noise(EpsilonGreedy(jnp.zeros(1), jnp.zeros(())).noise, *shape, play_key(key))
+
+
+class Foresight(NamedTuple):
+    """What the network does first in the next rollout: the call that learns answers that too, as each call costs time."""
+
+    given: tuple[Any, ...]
+    action: Int32[np.ndarray, " B"]
+
+
+def foresights(packed: Packed) -> list[Foresight]:
+    """None yet. For `once`: they belong to the weights that were asked, and go with them."""
+    return []
+
+
+def seen_by_first_action(state: State) -> tuple[Any, ...]:
+    """What, with the weights, decides the first action of the next rollout."""
+    return state.playing.obs, state.playing.env_state.mask, state.epsilon, state.num_rollouts, state.key
+
+
+def foreseen(state: State) -> Int32[np.ndarray, " B"] | None:
+    """The first action of the next rollout, if `update` has asked for it and nothing that decides it was replaced since."""
+    now = seen_by_first_action(state)
+    for foresight in once(foresights, state.packed):
+        if all(x is y for x, y in zip(foresight.given, now, strict=True)):
+            return foresight.action
+    return None
 
 
 def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: Any) -> tuple[State, Metrics]:
     """Like `dqn.update`, with a ring in the memory of the host, or on its disk."""
-    settings = once(settings_of, cfg)
-    if state.num_updates == 0:  # before anything is remembered, which cannot be undone
+    settings, num_updates = once(settings_of, cfg), int(state.num_updates)
+    if num_updates == 0:  # before anything is remembered, which cannot be undone
         check_optimizer("dqn", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
     window, transitions, valid = fold(state.window, rollout, settings.n_step, settings.gamma, np)
     replay = state.replay.add(transitions, valid)
-    num_steps, num_updates = int(state.num_steps) + np.count_nonzero(rollout.valid), int(state.num_updates)
-    learner, epsilon, batches, said = state.learner, state.epsilon, (), []
-    given = (state.packed.with_params({}), epsilon, np.array([num_steps, num_updates], np.int32), settings.cfg)
+    num_steps = int(state.num_steps) + np.count_nonzero(rollout.valid)
+    num_gradient_steps, batches, seen_next, answers = int(state.num_gradient_steps), (), None, []
+    learner = state.learner._replace(num_gradient_steps=None)
     if num_steps >= settings.learning_starts and replay.size > 0:
         bits = drawn_ahead(bits_of_update, state.key, num_updates, settings.sampled)
         batches = bits[:, None] if settings.prioritized else bits[None]  # one by one if each changes the priorities of the next
+        noise = drawn_ahead(noise_of_rollout, state.key, int(state.num_rollouts), (settings.num_steps, *state.playing.is_first.shape))
+        seen_next = (state.playing.obs, state.playing.env_state.mask, noise[0])
+    packed = state.packed.with_params({})
     for rows in batches:
         sample = replay.sample_with(rows.reshape(-1))
         weighed = (sample.probability, replay.size) if settings.prioritized else (None, None)
-        learner, error, epsilon, metrics = _learn_on_host(learner, *given, sample.items, *weighed, opt, reduce)
-        said.append(metrics)
+        counts = np.array([num_steps, num_updates, num_gradient_steps], np.int32)
+        learner, error, answer = _learn_on_host(learner, packed, counts, settings.cfg, seen_next, sample.items, *weighed, opt, reduce)
+        answers.append(np.asarray(answer))
+        num_gradient_steps += len(rows)
         if settings.prioritized:
             replay = replay.reprioritize(sample.slots, np.asarray(error))
-    if not said:
-        epsilon, metrics = _learn_nothing(*given[1:])
-        said.append(metrics)
+    if not answers:
+        answers.append(np.asarray(_learn_nothing(np.array([num_steps, num_updates], np.int32), settings.cfg)))
+    epsilon, action = answers[-1][NUM_METRICS, ...], answers[-1][NUM_METRICS + 1 :]
     moved = {"replay": replay, "window": window, "epsilon": epsilon, "num_steps": np.int32(num_steps)}
-    return state.learned(learner, **moved, num_updates=np.int32(num_updates + 1)), combine(said)
+    learned = state.learned(
+        learner._replace(num_gradient_steps=np.int32(num_gradient_steps)), **moved, num_updates=np.int32(num_updates + 1)
+    )
+    if seen_next is not None:
+        once(foresights, learned.packed).append(Foresight(seen_by_first_action(learned), action.astype(np.int32)))
+    return learned, combine(answers) | {"train/epsilon": state.epsilon}
 
 
 @functools.partial(jax.jit, static_argnames=("opt", "reduce"))
-def _learn_on_host(learner, packed, epsilon, counts, cfg, items, probability, size, opt, reduce):
+def _learn_on_host(learner, packed, counts, cfg, seen_next, items, probability, size, opt, reduce):
     cfg = cfg.model.model
     check_optimizer("dqn", opt or make_optimizer(cfg, 0), learner.params, learner.opt_state, given=opt is not None)
-    num_steps, num_updates = counts
+    num_steps, num_updates, num_gradient_steps = counts
 
     def step(learner, drawn):
         batch, chance = drawn
@@ -100,30 +140,33 @@ def _learn_on_host(learner, packed, epsilon, counts, cfg, items, probability, si
         return learner, (error if cfg.prioritized else None, metrics)
 
     drawn = jax.tree.map(lambda x: x.reshape(-1, cfg.batch_size, *x.shape[1:]), (items, probability))
-    learner, (error, metrics) = jax.lax.scan(step, learner, drawn)
+    learner, (error, metrics) = jax.lax.scan(step, learner._replace(num_gradient_steps=num_gradient_steps), drawn)
     sums, count = jax.tree.map(lambda x: x.sum(0), metrics), jnp.int32(len(metrics["train/loss"]))
-    said = as_vector(summarize(sums, count, epsilon, num_updates, cfg))
-    return learner, None if error is None else error.reshape(-1), epsilon_at(num_steps, cfg), said
+    epsilon, (obs, mask, noise) = epsilon_at(num_steps, cfg), seen_next
+    action = choose(QPolicy(packed.with_params(learner.params).model, epsilon), obs, None, None, mask, noise)[0]
+    answer = as_vector(summarize(sums, count, num_updates, cfg), epsilon, action)
+    return learner._replace(num_gradient_steps=None), None if error is None else error.reshape(-1), answer
 
 
 @jax.jit
-def _learn_nothing(epsilon, counts, cfg):
+def _learn_nothing(counts, cfg):
     cfg = cfg.model.model
-    return epsilon_at(counts[0], cfg), as_vector(summarize(no_sums(), jnp.int32(0), epsilon, counts[1], cfg))
+    num_steps, num_updates = counts
+    return as_vector(summarize(no_sums(), jnp.int32(0), num_updates, cfg), epsilon_at(num_steps, cfg), jnp.zeros(0))
 
 
-def as_vector(metrics: Metrics) -> Float[Array, " M"]:
-    """All in one array: each that leaves a compiled program costs time."""
-    return jnp.stack([metrics[name] for name in METRICS])
-
-
+NUM_METRICS = len(METRICS)
 COUNTED = ("train/skipped", "train/gradient_steps")
 
 
-def combine(vectors: list[Float[Array, " M"]]) -> Metrics:
-    """The metrics of the gradient steps of one update, on the host: means, and of what is counted the sum."""
-    rows = [np.asarray(vector) for vector in vectors]
-    if len(rows) == 1:
-        return dict(zip(METRICS, rows[0], strict=True))
-    table = dict(zip(METRICS, np.stack(rows, 1), strict=True))
+def as_vector(metrics: Metrics, epsilon: Float[Array, ""], action: Shaped[Array, " B"]) -> Float[Array, " M"]:
+    """All in one array: each that leaves a compiled program costs time."""
+    return jnp.concatenate([jnp.stack([*metrics.values(), epsilon]), action.astype(jnp.float32)])
+
+
+def combine(answers: list[Float[np.ndarray, " M"]]) -> Metrics:
+    """The metrics of the gradient steps of one update: means, and of what is counted the sum."""
+    if len(answers) == 1:
+        return dict(zip(METRICS, answers[0], strict=False))
+    table = dict(zip(METRICS, np.stack(answers, 1), strict=False))
     return {name: row.sum() if name in COUNTED else row.mean() for name, row in table.items()}

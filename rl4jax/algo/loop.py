@@ -50,15 +50,15 @@ def _run_on_host(collect, update, state, env, cfg, num_updates, opt):
         state, rollout = collect(state, env, cfg)
         state, metrics = update(state, rollout, cfg, opt)
         rows.append(metrics | _seen_on_host(rollout))
-    return state, {name: jnp.asarray(np.fromiter((row[name] for row in rows), np.float32, len(rows))) for name in rows[0]}
+    table = np.array([list(row.values()) for row in rows], np.float32)
+    return state, {name: jnp.asarray(column) for name, column in zip(rows[0], table.T, strict=True)}
 
 
 def _seen_on_host(rollout):
-    terminated, truncated, valid = (np.asarray(x) for x in (rollout.terminated, rollout.truncated, rollout.valid))
-    ended = (terminated | truncated) & valid
-    if not ended.any():
+    lengths = np.asarray(rollout.episode_length)  # 0 where none ended
+    if np.count_nonzero(lengths) == 0:
         return NONE_ENDED
-    return seen(ended, np.asarray(rollout.episode_return), np.asarray(rollout.episode_length), np)
+    return seen(np.asarray(rollout.ended), np.asarray(rollout.episode_return), lengths, np)
 
 
 NONE_ENDED = {"rollout/episodes": np.float32(0), "rollout/avg_return": np.float32("nan"), "rollout/avg_length": np.float32("nan")}

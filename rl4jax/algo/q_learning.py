@@ -82,18 +82,18 @@ def make_optimizer(cfg: Config, num_updates: Int32[Array, ""] | int) -> optax.Gr
 
 
 SUMMED = ("train/loss", "train/mean_q", "train/grad_norm", "train/skipped")
-METRICS = (*SUMMED, "train/epsilon", "train/lr", "train/gradient_steps")
+METRICS = (*SUMMED, "train/lr", "train/gradient_steps")
 
 
 def no_sums() -> Metrics:
     return {name: jnp.zeros(()) for name in SUMMED}
 
 
-def summarize(sums: Metrics, count: Int32[Array, ""], epsilon: Any, num_updates: Any, cfg: Config) -> Metrics:
+def summarize(sums: Metrics, count: Int32[Array, ""], num_updates: Any, cfg: Config) -> Metrics:
     """The metrics of an update: means over its gradient steps, NaN if there were none."""
     metrics = {name: total if name == "train/skipped" else total / count for name, total in sums.items()}
-    metrics |= {"train/epsilon": epsilon, "train/lr": value_at(cfg.lr, num_updates), "train/gradient_steps": count}
-    return {name: jnp.asarray(x, jnp.float32) for name, x in metrics.items()}
+    metrics |= {"train/lr": value_at(cfg.lr, num_updates), "train/gradient_steps": count}
+    return {name: jnp.asarray(metrics[name], jnp.float32) for name in METRICS}
 
 
 def epsilon_at(num_steps: Int32[Array, ""] | int, cfg: Config) -> Float[Array, ""]:

@@ -89,23 +89,26 @@ def play_on_host(
 ) -> tuple[Playing, Rollout]:
     """The same from Python: one compiled call per step, and two per rollout."""
     begun = playing._replace(env_state=None)
-    noise = None if greedy else _noise_on_host(packed, begun, num_steps, key)
-    playing, moments = play_with_noise(packed, env, playing, num_steps, noise)
+    noise, structure = jax.tree.flatten(None if greedy else _noise_on_host(packed, begun, num_steps, key))
+    noise = [np.asarray(x) for x in noise]
+
+    def choose_at(t, obs, is_first, carry, mask):
+        return choose_on_host(packed, obs, is_first, carry, mask, structure.unflatten([x[t] for x in noise]))
+
+    playing, moments = play_by(choose_at, env, playing, num_steps)
     rollout, episode_return, episode_length = (_judge_on_host if judged else _remember_on_host)(packed, begun, moments)
     return playing._replace(episode_return=episode_return, episode_length=episode_length), rollout
 
 
-def play_with_noise(packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, noise: PyTree) -> tuple[Playing, Moment]:
-    """With the noise `[T, B, ...]` that `draw_noise` draws, or None for the most likely actions. All of what happened is NumPy's."""
+def play_by(choose_at: Callable[..., tuple], env: GymVecEnv, playing: Playing, num_steps: int) -> tuple[Playing, Moment]:
+    """By what `choose_at(t, obs, is_first, carry, mask)` gives: actions, and the carry before and after. What happened is all NumPy's."""
     env_state, obs, is_first, carry = playing.env_state, playing.obs, playing.is_first, playing.carry
-    leaves, structure = jax.tree.flatten(noise)
-    leaves, moments = [np.asarray(x) for x in leaves], []
+    moments = []
     for t in range(num_steps):
         mask = env.action_mask(env_state)
         resets = None if carry is None else is_first  # each array that goes in or out costs time
-        drawn = structure.unflatten([x[t] for x in leaves])
-        action, carry, next_carry = choose_on_host(packed, obs, resets, carry, mask, drawn)
-        action = jax.tree.map(np.asarray, action)
+        action, carry, next_carry = choose_at(t, obs, resets, carry, mask)
+        action = map_arrays(np.asarray, action)
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
         moment = Moment(
             obs, action, None, mask, carry, next_carry, None,
@@ -119,7 +122,7 @@ def play_with_noise(packed: Packed, env: GymVecEnv, playing: Playing, num_steps:
 
 def _stack(moments: list[Moment]) -> Moment:
     if len(moments) == 1:
-        return Moment(*[map_arrays(lambda x: x[None], part) for part in moments[0]])
+        return Moment(*[part[None] if isinstance(part, np.ndarray) else map_arrays(lambda x: x[None], part) for part in moments[0]])
     return jax.tree.map(lambda *x: np.stack(x), *moments)
 
 
@@ -229,13 +232,22 @@ def episodes_on_host(moments: Moment, total: Float[Any, " B"], length: Int32[Any
     """The same in NumPy, which for a few steps takes less time than to start a compiled program."""
     total, length = np.asarray(total), np.asarray(length)  # those of `begin` are JAX's
     ended = (moments.terminated | moments.truncated) & moments.valid
-    returns, lengths = np.full(ended.shape, np.nan, np.float32), np.zeros(ended.shape, np.int32)
+    shown = none_ended(ended.shape) if np.count_nonzero(ended) == 0 else tuple(x.copy() for x in none_ended(ended.shape))
     for t in range(len(ended)):
         total, length = total + moments.reward[t] * moments.valid[t], length + moments.valid[t]
         if np.count_nonzero(ended[t]):
-            returns[t], lengths[t] = np.where(ended[t], total, np.float32(np.nan)), np.where(ended[t], length, 0)
+            shown[0][t], shown[1][t] = np.where(ended[t], total, np.float32(np.nan)), np.where(ended[t], length, 0)
             total, length = total * ~ended[t], length * ~ended[t]
-    return (returns, lengths), (total, length)
+    return shown, (total, length)
+
+
+@functools.lru_cache(maxsize=16)
+def none_ended(shape: tuple[int, ...]) -> Ended:
+    """What `episodes` shows of steps in which no episode ended."""
+    shown = np.full(shape, np.nan, np.float32), np.zeros(shape, np.int32)
+    for x in shown:
+        x.flags.writeable = False  # handed out again and again
+    return shown
 
 
 def next_is_first(step: VecStep) -> Bool[Any, " B"]:

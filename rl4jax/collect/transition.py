@@ -61,7 +61,7 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
     """
     _check(window, rollout, n_step)
     if n_step == 1 and rollout.mask is None:  # nothing to wait for
-        discount = (~rollout.terminated * gamma).astype(np.float32)
+        discount = ~rollout.terminated * xp.float32(gamma)
         items = (rollout.obs, rollout.action, rollout.reward, discount, rollout.next_obs, None, rollout.valid)
         *items, valid = (map_arrays(_flat, part) for part in items)
         return window, Transition(*items), valid
@@ -98,8 +98,10 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
 def _check(window: Window, rollout: Rollout, n_step: int) -> None:
     """Raise unless the rollout is whole and goes on where the window ends, as far as shapes tell."""
     shape = rollout.terminated.shape
-    if rollout.reward.shape != shape or rollout.valid.shape != shape:
-        raise ShapeError(f"update: rollout.reward has shape {rollout.reward.shape}; it must be that of its other fields, {shape}.")
+    for name in ("reward", "valid"):  # those that people replace
+        if getattr(rollout, name).shape != shape:
+            found = getattr(rollout, name).shape
+            raise ShapeError(f"update: rollout.{name} has shape {found}; it must be that of its other fields, {shape}.")
     if (window.mask is None) != (rollout.mask is None):
         raise EnvError(
             "update: the environment gave masks from the start but not now, or the other way round. An environment with masks must give "

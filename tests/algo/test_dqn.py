@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import rl4jax as rl
 from rl4jax import dqn
+from rl4jax.algo import dqn_on_host
 from rl4jax.collect.transition import Transition
 from tests.algo.small import PROBES, AnyOf, Loop
 
@@ -294,6 +295,49 @@ def test_the_host_learns_as_the_graph_does(changes):
     np.testing.assert_allclose(graph.model.advantage.weight, host.model.advantage.weight, atol=1e-4)
     assert set(graph_metrics) == set(host_metrics)
     outside.close()
+
+
+def played_on_host(changed, num_steps=1):
+    """All actions of 40 turns in two CartPoles, with the state changed by a function after each update."""
+    cfg, actions = eqx.tree_at(lambda c: c.epsilon, SMALL, 0.3), []
+    cfg = dataclasses.replace(cfg, num_steps=num_steps)
+    with rl.GymVecEnv("CartPole-v1", num_envs=2) as world:
+        state = q_started(world, cfg)
+        for _ in range(40):
+            state, rollout = dqn.collect(state, world, cfg)
+            state, _ = dqn.update(state, rollout, cfg)
+            state = changed(state)
+            actions.append(rollout.action)
+    return np.concatenate(actions), state
+
+
+@pytest.mark.parametrize("num_steps", [1, 3])
+def test_what_update_foresees_is_what_the_network_answers(num_steps):
+    def forgets(state):  # an epsilon of its own: nothing that was foreseen holds
+        assert dqn_on_host.foreseen(state) is not None or state.num_gradient_steps == 0
+        state = state._replace(epsilon=np.array(state.epsilon))
+        assert dqn_on_host.foreseen(state) is None
+        return state
+
+    foreseen, state = played_on_host(lambda state: state, num_steps)
+    asked, other = played_on_host(forgets, num_steps)
+    assert state.num_gradient_steps > 20
+    np.testing.assert_array_equal(foreseen, asked)
+    np.testing.assert_array_equal(state.model.advantage.weight, other.model.advantage.weight)
+
+
+def test_weights_that_were_replaced_are_asked_again():
+    def always(choice):
+        def changed(state):
+            weights = {name: jnp.zeros_like(x) for name, x in state.packed.params.items()}
+            weights["advantage.bias"] = jnp.zeros(2).at[choice].set(1.0)
+            return state._replace(packed=state.packed.with_params(weights), epsilon=jnp.zeros(()))
+
+        return changed
+
+    for choice in (0, 1):
+        actions, _ = played_on_host(always(choice))
+        assert (actions[1:] == choice).all()
 
 
 def test_the_host_keeps_dead_slots_out_of_memory():

@@ -63,7 +63,7 @@ class HostReplay(AbstractHostReplay):
         if valid is not None:
             check_valid(valid, num, "HostReplay.add")
             chosen = np.asarray(valid)
-            if not chosen.all():
+            if np.count_nonzero(chosen) < num:  # many times faster than all()
                 rows, num = [x[chosen] for x in rows], int(chosen.sum())
         count, capacity = self.count, self.capacity
         first = max(num - capacity, 0)  # those before would be overwritten at once

@@ -50,7 +50,7 @@ def split_items(items: PyTree, layout: Layout, what: str) -> tuple[list[Any], in
         raise ShapeError(f"{what}: items are {structure}; they must be {layout.structure}, as `like` was.")
     num = None
     for leaf, shape, dtype, name in zip(leaves, layout.shapes, layout.dtypes, layout.names, strict=True):
-        got = np.shape(leaf)
+        got = leaf.shape if isinstance(leaf, np.ndarray) else np.shape(leaf)
         if not got or got[1:] != shape:
             hint = " Give a batch: x[None] makes one of a single item." if got == shape else ""
             rule = ", ".join(["N", *map(str, shape)]) + ("" if shape else ",")

@@ -44,13 +44,15 @@ class EpsilonGreedy(AbstractDistribution):
         prob = jnp.where(best, 1 - self.epsilon, 0.0) + jnp.where(self.allowed, share, 0.0)
         return Categorical(jnp.where(prob > 0, jnp.log(jnp.where(prob > 0, prob, 1.0)), LOWEST))
 
-    def noise(self, key: PRNGKeyArray) -> Float[Array, " A"]:
-        """Gumbel noise."""
-        return jax.random.gumbel(key, self.q_values.shape, jnp.float32)
+    def noise(self, key: PRNGKeyArray) -> Float[Array, "2"]:
+        """Two uniform numbers: whether to take any choice, and which."""
+        return jax.random.uniform(key, (2,), jnp.float32)
 
-    def sample_from(self, noise: Float[Array, " A"]) -> Int32[Array, ""]:
-        """A random choice, by Gumbel-max."""
-        return self.categorical().sample_from(noise)
+    def sample_from(self, noise: Float[Array, "2"]) -> Int32[Array, ""]:
+        """The best choice, or if the first number is below `epsilon` any of the allowed ones."""
+        count = jnp.cumsum(self.allowed)
+        place = jnp.minimum(jnp.floor(noise[1] * count[-1]), count[-1] - 1)  # rounding must not lead past the last
+        return jnp.where(noise[0] < self.epsilon, jnp.argmax(count > place), self.mode()).astype(jnp.int32)
 
     def log_prob(self, action: Int[Array, ""]) -> Float[Array, ""]:
         """`log(1 - epsilon + epsilon / K)` of the best of K allowed choices, `log(epsilon / K)` of the others."""
