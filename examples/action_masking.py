@@ -6,7 +6,6 @@ Expect: a player that takes any legal move scores 42 % of the optimum (both comp
 one core, once compiled.
 """
 
-import sys
 from collections.abc import Callable
 
 import rl4jax as rl
@@ -103,4 +102,6 @@ def main(short: bool = False) -> tuple[float, float, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

@@ -6,8 +6,6 @@ Expect: over 8 seeds the clones return 500, the most there is, and PPO holds tha
 after 4,096 steps and 330 after 32,768. 40 seconds on one core, once compiled.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -77,4 +75,6 @@ def main(short: bool = False) -> dict[str, list[list[float]]]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

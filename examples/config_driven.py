@@ -7,7 +7,6 @@ Expect: with the settings in the file, a greedy return of 500, the most there is
 """
 
 import pathlib
-import sys
 import tomllib
 from typing import Any
 
@@ -48,9 +47,14 @@ def main(settings: dict[str, Any]) -> float:
     return float(result.mean)
 
 
-if __name__ == "__main__":
-    files = [argument for argument in sys.argv[1:] if argument != "--short"]
+def main_of(*files: str, short: bool) -> None:
     settings = read(*files)
-    if "--short" in sys.argv:
+    if short:
         settings["total_steps"] = 2_000
     main(settings)
+
+
+if __name__ == "__main__":
+    from start import start
+
+    start(main_of, __doc__, words="FILE")

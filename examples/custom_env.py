@@ -8,8 +8,6 @@ Expect: after ten updates the policy walks straight to the target, and the greed
 core, once compiled.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -95,4 +93,6 @@ def main(short: bool = False) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

@@ -6,8 +6,6 @@ Expect: over 8 seeds each teacher returns 500 in its own world and 9 in the othe
 chooses as they do at 99 % of the observations that were held out. 90 seconds on one core, once compiled.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -91,4 +89,6 @@ def main(short: bool = False) -> dict[str, list[list[float]]]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

@@ -5,8 +5,6 @@ python examples/dqn_cartpole.py
 Expect: 450 or more of 500. Twenty seconds on one core, once compiled.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -20,7 +18,7 @@ SHOWN = ("rollout/avg_return", "train/mean_q")  # NaN where no episode ended, an
 
 
 def main(short: bool = False, seed: int = 0) -> float:
-    num_updates = 4 if short else 100  # of a thousand env steps
+    num_turns = 4 if short else 100  # of a thousand updates, each after one env step
     env = rl.VecEnv(rl.envs.CartPole(), num_envs=1)
     cfg = dqn.Config(
         lr=rl.Linear(1e-3, 0.0, 100_000),
@@ -35,10 +33,11 @@ def main(short: bool = False, seed: int = 0) -> float:
     model = rl.nn.QNetwork(env, key=model_key)  # or any eqx.Module: obs -> a value for each action
     state = dqn.init(model, env, cfg, key=key)
 
-    for i in range(num_updates):
+    for _ in range(num_turns):
         state, metrics = dqn.train(state, env, cfg, num_updates=1_000)  # collect and update, a thousand times, as one program
         returns, q = (np.nanmean(metrics[name]) if np.isfinite(metrics[name]).any() else np.nan for name in SHOWN)
-        print(f"update {i:3d}  return {returns:5.1f}  value {q:5.1f}  random {metrics['train/epsilon'][-1]:4.0%}", flush=True)
+        steps = f"{int(state.num_steps):7,} env steps"
+        print(f"{steps}  return {returns:5.1f}  value {q:5.1f}  random {metrics['train/epsilon'][-1]:4.0%}", flush=True)
 
     result = rl.evaluate(state.policy, rl.VecEnv(rl.envs.CartPole(), num_envs=10), 100, key=eval_key)
     print(f"Greedy return over 100 episodes: {result.mean:.1f} (500 is the most)")
@@ -46,4 +45,6 @@ def main(short: bool = False, seed: int = 0) -> float:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

@@ -5,8 +5,6 @@ python examples/gymnasium_env.py
 Expect: a greedy return of 500, the most there is. 30 seconds on one core: a step on the host costs more.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -42,4 +40,6 @@ def main(short: bool = False) -> float:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

@@ -6,7 +6,6 @@ Expect: 475 or more of 500, on-policy and with actors eight updates behind. A mi
 """
 
 import collections
-import sys
 
 import rl4jax as rl
 
@@ -47,4 +46,6 @@ def main(short: bool = False) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

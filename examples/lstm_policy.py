@@ -6,7 +6,6 @@ Expect: a feed-forward policy guesses (27 % right, chance is 25), whatever it le
 on one core, once compiled.
 """
 
-import sys
 from typing import Literal
 
 import rl4jax as rl
@@ -43,4 +42,6 @@ def main(short: bool = False) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

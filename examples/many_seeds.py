@@ -7,7 +7,6 @@ runs take about 45 seconds on one core.
 """
 
 import functools
-import sys
 
 import rl4jax as rl
 
@@ -52,4 +51,6 @@ def main(short: bool = False) -> list[list[float]]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

@@ -100,4 +100,6 @@ def main(short: bool = False, folder: pathlib.Path = pathlib.Path("runs/annotate
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

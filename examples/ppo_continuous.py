@@ -5,8 +5,6 @@ python examples/ppo_continuous.py
 Expect: the raw return rises from -853 to -153; eight seeds gave -133 to -181. 8 seconds on one core, once compiled.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -49,4 +47,6 @@ def main(short: bool = False) -> float:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

@@ -6,8 +6,6 @@ Expect: shortest ways, that is the best possible return, 0.864 on average over a
 once compiled.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -50,4 +48,6 @@ def main(short: bool = False) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

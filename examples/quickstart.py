@@ -5,8 +5,6 @@ python examples/quickstart.py
 Expect: the return climbs from 20 to 500, the most there is, and the greedy policy ends at 500. 6 seconds on one core, once compiled.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -37,4 +35,6 @@ def main(short: bool = False) -> float:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

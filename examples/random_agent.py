@@ -3,8 +3,8 @@
 python examples/random_agent.py [ENV ...]         # all built-in environments but the probes, unless named
 """
 
+import argparse
 import pathlib
-import sys
 
 import rl4jax as rl
 
@@ -47,4 +47,6 @@ def main(names: list[str], folder: pathlib.Path = pathlib.Path("runs/random")) -
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or [name for name in rl.envs.BUILT_IN if not name.startswith("Probe")])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="ENV")
+    main(parser.parse_args().names or [name for name in rl.envs.BUILT_IN if not name.startswith("Probe")])

@@ -5,8 +5,6 @@ python examples/reward_shaping.py
 Expect: of 8 seeds none, with luck one, learns to reach the goal without help; with either help or both, all do. Two minutes on one core.
 """
 
-import sys
-
 import rl4jax as rl
 
 rl.setup()
@@ -115,4 +113,6 @@ def main(short: bool = False) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

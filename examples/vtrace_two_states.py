@@ -6,7 +6,6 @@ Expect: both within 0.1 of what dynamic programming says, and a picture of how t
 """
 
 import pathlib
-import sys
 
 import rl4jax as rl
 
@@ -114,4 +113,6 @@ def draw(curves: dict[str, np.ndarray], truth: dict[str, np.ndarray], path: path
 
 
 if __name__ == "__main__":
-    main(short="--short" in sys.argv)
+    from start import start
+
+    start(main, __doc__)

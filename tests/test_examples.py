@@ -12,12 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 import rl4jax as rl
 
 ROOT = pathlib.Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-TRAINING = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name != "random_agent.py")
+TRAINING = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in ("random_agent.py", "start.py"))
 
 
 def run(*command, cwd):
@@ -60,8 +61,27 @@ def test_random_agent_logs_and_draws(tmp_path):
 @pytest.mark.parametrize("name", TRAINING)
 def test_each_example_runs_in_a_short_form(name, tmp_path):
     printed = run(EXAMPLES / name, "--short", cwd=tmp_path)
-    assert any(sign in printed for sign in ("update   0", "help by", "learning rate", "[step", "V-trace", "seed 0"))
+    assert any(sign in printed for sign in ("update   0", "env steps", "help by", "learning rate", "[step", "V-trace", "seed 0"))
+    assert printed.endswith("it shows only that the example works, not what it learns.\n")
+    assert not list(tmp_path.rglob("*.png")), "the picture of a full run stays"
     assert len((EXAMPLES / name).read_text().splitlines()) < 120
+
+
+@pytest.mark.parametrize("name", ["quickstart.py", "config_driven.py"])
+def test_help_says_what_an_example_shows_and_how_to_make_it_short(name, tmp_path):
+    said = run(EXAMPLES / name, "--help", cwd=tmp_path)
+    assert f"python examples/{name}" in said
+    assert "--short" in said
+    assert "Greedy" not in said, "nothing was run"
+
+
+def test_a_picture_tells_tiles_that_were_never_seen_from_those_seen_once(load, tmp_path):
+    spiral = load("exploration")
+    once = np.where(spiral.WALL, 0.0, 1.0)
+    for name, tiles in (("once", once), ("never", 0 * once)):
+        spiral.draw(dict.fromkeys(("nothing", "counts", "RND"), tiles), tmp_path / f"{name}.png")
+    once, never = (np.asarray(Image.open(tmp_path / f"{name}.png").convert("L"), float) for name in ("once", "never"))
+    assert (abs(once - never) > 100).mean() > 0.2
 
 
 def test_the_annotated_example_logs_each_update_once(tmp_path):

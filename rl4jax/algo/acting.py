@@ -4,6 +4,7 @@ import equinox as eqx
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from rl4jax.nn.model import Model, apply, initial_carry
+from rl4jax.nn.model_check import check_callable
 
 
 @eqx.filter_jit
@@ -11,5 +12,6 @@ def act(
     model: Model, obs: PyTree, carry: PyTree = None, mask: Bool[Array, " A"] | None = None, *, key: PRNGKeyArray | None = None
 ) -> tuple[PyTree, PyTree]:
     """An action for one observation and the next carry: the most likely action, or with a key a sampled one."""
+    check_callable(model)
     pi, _, carry = apply(model, obs, initial_carry(model) if carry is None else carry, mask)
     return pi.mode() if key is None else pi.sample(key), carry

@@ -31,11 +31,11 @@ from .minari_data import from_minari as from_minari
 class Config(eqx.Module):
     """Settings. Whole numbers and the held-out share are static; the others are leaves: a new value compiles nothing."""
 
-    lr: Number | Schedule = eqx.field(default=1e-3, converter=as_setting)  # a schedule counts gradient steps
-    batch_size: int = eqx.field(default=64, static=True)  # examples in each gradient step of `train`
-    holdout: float | int = eqx.field(default=0.1, static=True)  # share of the examples that `train` does not learn from, but is judged by
+    lr: Number | Schedule = eqx.field(default=1e-3, converter=as_setting)  # learning rate; a schedule counts gradient steps
+    batch_size: int = eqx.field(default=64, static=True)  # examples in each gradient step of an epoch
+    holdout: float | int = eqx.field(default=0.1, static=True)  # share of the examples that epochs do not learn from, but are judged by
     max_grad_norm: Number = 0.5  # 0 = no clipping
-    adam_eps: Number = 1e-5
+    adam_eps: Number = 1e-5  # Adam's epsilon
 
     def __check_init__(self):
         epochs.check_settings(self, "bc.Config")

@@ -29,6 +29,12 @@ def from_arrays(obs: PyTree, action: PyTree, mask: Bool[Array | np.ndarray, "N A
     for name, tree in (("obs", obs), ("action", action)):
         require(len(jax.tree.leaves(tree)) > 0, f"bc.from_arrays: {name}", tree, "an array, or a dict or tuple of arrays")
     obs, action = (jax.tree.map(np.asarray, tree) for tree in (obs, action))
+    for path, x in jax.tree_util.tree_leaves_with_path(obs):
+        where, narrow = f"bc.from_arrays: obs{jax.tree_util.keystr(path)}", np.int32 if x.dtype.kind == "i" else np.uint32
+        if x.dtype.kind not in "biuf":
+            raise ShapeError(f"{where} is {x.dtype}{list(x.shape)}; it must hold numbers.")
+        if x.dtype.kind in "iu" and x.itemsize > 4 and (x.astype(narrow) != x).any():
+            raise ShapeError(f"{where} holds {x.min()} to {x.max()}, which {np.dtype(narrow)} cannot. Use smaller numbers or floats.")
     count("bc.from_arrays: (obs, action, mask)", (obs, action, mask))
     for path, x in jax.tree_util.tree_leaves_with_path(action):
         where = f"bc.from_arrays: action{jax.tree_util.keystr(path)}"

@@ -37,11 +37,11 @@ class Config(eqx.Module):
     hard_weight: Number = 0.0  # weight of the cross-entropy with the teacher's choice
     t_squared: bool = eqx.field(default=True, static=True)  # the soft loss times temperature^2, so that its gradients keep their size
     value_weight: Number = 0.0  # weight of the squared error to the teacher's value
-    lr: Number | Schedule = eqx.field(default=1e-3, converter=as_setting)  # a schedule counts gradient steps
-    batch_size: int = eqx.field(default=64, static=True)  # examples in each gradient step of `train`
-    holdout: float | int = eqx.field(default=0.1, static=True)  # share of the examples that `train` does not learn from, but is judged by
+    lr: Number | Schedule = eqx.field(default=1e-3, converter=as_setting)  # learning rate; a schedule counts gradient steps
+    batch_size: int = eqx.field(default=64, static=True)  # examples in each gradient step of an epoch
+    holdout: float | int = eqx.field(default=0.1, static=True)  # share of the examples that epochs do not learn from, but are judged by
     max_grad_norm: Number = 0.5  # 0 = no clipping
-    adam_eps: Number = 1e-5
+    adam_eps: Number = 1e-5  # Adam's epsilon
 
     def __check_init__(self):
         epochs.check_settings(self, "distill.Config")
@@ -86,6 +86,8 @@ def _label(packed: Packed, obs: PyTree, mask: Bool[Array, "N A"] | None) -> Targ
 
 def merge(targets: Sequence[Targets]) -> Targets:
     """The targets of several teachers as those of one: the student learns from each where it was asked."""
+    several = not isinstance(targets, Targets)
+    require(several, "distill.merge: targets", "Targets of one teacher", "a list of those of several", "There is nothing to merge.")
     return epochs.concatenate("distill.merge: targets", targets)
 
 

@@ -31,6 +31,7 @@ from rl4jax.core.schedule import Linear, Schedule, as_setting
 from rl4jax.core.spaces import struct_of
 from rl4jax.core.vec_env import check_vec_env
 from rl4jax.nn.flat_model import FlatModel
+from rl4jax.nn.model_check import check_callable
 from rl4jax.nn.packed import Packed, pack
 from rl4jax.nn.q_policy import QModel, QPolicy, check_q_model, pack_policy
 from rl4jax.nn.target_network import polyak
@@ -39,20 +40,21 @@ from .acting import act as act_by
 from .dqn_on_host import collect_on_host, update_on_host
 from .loop import Metrics, identity, run
 from .optimizer import check_optimizer
-from .q_learning import Learner, bits_of_update, epsilon_at, learn, loss as loss, make_optimizer, no_sums, play_key, summarize
-from .q_memory import check_replay, make_replay, transition_like as transition_like
+from .q_learning import MOST_STEPS, Learner, bits_of_update, epsilon_at, learn, loss as loss, make_optimizer, no_sums, play_key, summarize
+from .q_memory import check_priorities, check_replay, make_replay, transition_like as transition_like
 
 
 class Config(eqx.Module):
     """Settings. Whole numbers and switches are static; the others are leaves: `vmap` over them works, a new value compiles nothing."""
 
-    lr: Number | Schedule = eqx.field(default=1e-4, converter=as_setting)  # a schedule counts updates
+    lr: Number | Schedule = eqx.field(default=1e-4, converter=as_setting)  # learning rate; a schedule counts updates
     gamma: Number = 0.99  # discount
     capacity: int = eqx.field(default=10_000, static=True)  # transitions that are remembered
     batch_size: int = eqx.field(default=32, static=True)  # transitions in each gradient step
     tau: Number = 0.005  # how far the target network moves towards the online one; 1 = a copy
-    target_every: int = eqx.field(default=1, static=True)  # gradient steps between two moves; 0 = the caller moves it, by `move_target`
-    epsilon: Number | Schedule = eqx.field(default=Linear(1.0, 0.05, 10_000), converter=as_setting)  # a schedule counts env steps
+    # 0: the caller moves it, by `move_target`
+    target_every: int = eqx.field(default=1, static=True)  # gradient steps between two moves of the target network
+    epsilon: Number | Schedule = eqx.field(default=Linear(1.0, 0.05, 10_000), converter=as_setting)  # share of random actions by env steps
     learning_starts: int = eqx.field(default=1_000, static=True)  # env steps before the first gradient step
     num_steps: int = eqx.field(default=1, static=True)  # T, per environment and rollout
     gradient_steps: int = eqx.field(default=1, static=True)  # per update
@@ -62,14 +64,15 @@ class Config(eqx.Module):
     priority_alpha: Number = 0.6  # how much more often: 0 = uniformly
     priority_beta: Number | Schedule = eqx.field(default=0.4, converter=as_setting)  # how much of that the loss corrects: 1 = all
     max_grad_norm: Number = 0.0  # 0 = no clipping
-    adam_eps: Number = 1e-5
+    adam_eps: Number = 1e-5  # Adam's epsilon
 
     def __check_init__(self):
         check_counts(self, "dqn.Config", "capacity", "batch_size", "num_steps", "gradient_steps", "n_step")
         for name in ("target_every", "learning_starts"):
             value = getattr(self, name)
             require(is_count(value) or (value == 0 and value is not False), f"dqn.Config.{name}", value, "zero or a positive integer")
-        rules = {"lr": RATE, "gamma": SHARE, "tau": SHARE, "priority_alpha": SHARE, "max_grad_norm": CLIP, "adam_eps": POSITIVE}
+        tau = (lambda x: (x > 0) & (x <= 1), "in (0, 1]: 1 copies")
+        rules = {"lr": RATE, "gamma": SHARE, "tau": tau, "priority_alpha": SHARE, "max_grad_norm": CLIP, "adam_eps": POSITIVE}
         share = (SHARE[0], "in [0, 1], or a schedule")
         check_numbers(self, "dqn.Config", rules | {"epsilon": share, "priority_beta": share})
 
@@ -165,6 +168,9 @@ def act(
     key: PRNGKeyArray | None = None,
 ) -> tuple[PyTree, PyTree]:
     """The best action for one observation, or with a key any one with probability `epsilon`; the carry is None, as a Q-network has none."""
+    check_callable(model, of_state="model")
+    if is_concrete(epsilon):
+        require(bool(0 <= epsilon <= 1), "dqn.act: epsilon", epsilon, "a probability, in [0, 1]")
     return act_by(QPolicy(model, jnp.asarray(epsilon, jnp.float32)), obs, carry, mask, key=key)
 
 
@@ -200,6 +206,7 @@ def update(
     one to `init`. `reduce` averages gradients and metrics over machines. A gradient step whose loss or gradient is not finite is left
     out and counted in `train/skipped`.
     """
+    check_priorities(state.replay, cfg.prioritized)
     if not isinstance(state.replay, Replay | PrioritizedReplay):
         return update_on_host(state, rollout, cfg, opt, reduce)
     # In-graph environments have no dead slots. One on the host may, if its rollouts are learned from here.
@@ -215,6 +222,7 @@ def _update_in_graph(state, rollout, cfg, all_valid, opt, reduce):
     all_real = all_valid and cfg.n_step == 1 and rollout.mask is None
     replay = state.replay.add(transitions, None if all_real else valid)
     num_steps = state.num_steps + (rollout.reward.size if all_valid else rollout.valid.sum(dtype=jnp.int32))
+    num_steps = jnp.where(num_steps < 0, MOST_STEPS, num_steps)
     bits = bits_of_update(jax.random.fold_in(state.key, state.num_updates), (cfg.gradient_steps, cfg.batch_size))
     samples = None if cfg.prioritized else jax.vmap(replay.sample_with)(bits)
 

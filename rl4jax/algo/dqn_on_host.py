@@ -22,7 +22,7 @@ from rl4jax.nn.q_policy import QPolicy, pack_policy
 
 from .loop import Metrics
 from .optimizer import check_optimizer
-from .q_learning import METRICS, bits_of_update, epsilon_at, learn, make_optimizer, no_sums, play_key, summarize
+from .q_learning import METRICS, MOST_STEPS, bits_of_update, epsilon_at, learn, make_optimizer, no_sums, play_key, summarize
 
 State = Any  # dqn.State
 
@@ -50,7 +50,7 @@ def collect_on_host(state: State, env: GymVecEnv, cfg: Any) -> tuple[State, Roll
     before, num_rollouts, num_steps = state.playing, int(state.num_rollouts), once(settings_of, cfg).num_steps
 
     def choose_at(t, obs, is_first, carry, mask):
-        if t == 0 and (action := foreseen(state)) is not None:
+        if t == 0 and (action := foreseen(state, num_steps)) is not None:
             return action, None, None
         noise = drawn_ahead(noise_of_rollout, state.key, num_rollouts, (num_steps, env.num_envs))
         return choose_on_host(pack_policy(state.packed, state.epsilon), obs, is_first, carry, mask, noise[t])
@@ -68,6 +68,7 @@ def noise_of_rollout(key: PRNGKeyArray, shape: tuple[int, int]) -> Float[Array, 
 class Foresight(NamedTuple):
     """What the network does first in the next rollout: the call that learns answers that too, as each call costs time."""
 
+    num_steps: int  # of that rollout
     given: tuple[Any, ...]
     action: Int32[np.ndarray, " B"]
 
@@ -82,30 +83,39 @@ def seen_by_first_action(state: State) -> tuple[Any, ...]:
     return state.playing.obs, state.playing.env_state.mask, state.epsilon, state.num_rollouts, state.key
 
 
-def foreseen(state: State) -> Int32[np.ndarray, " B"] | None:
+def foreseen(state: State, num_steps: int) -> Int32[np.ndarray, " B"] | None:
     """The first action of the next rollout, if `update` has asked for it and nothing that decides it was replaced since."""
     now = seen_by_first_action(state)
     for foresight in once(foresights, state.packed):
-        if all(x is y for x, y in zip(foresight.given, now, strict=True)):
+        if foresight.num_steps == num_steps and all(x is y for x, y in zip(foresight.given, now, strict=True)):
             return foresight.action
     return None
+
+
+def known_optimizers(key: PRNGKeyArray) -> list[Any]:
+    """None yet. For `once`: those that fit the states of a run, which keeps its key."""
+    return []
 
 
 def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: Any) -> tuple[State, Metrics]:
     """Like `dqn.update`, with a ring in the memory of the host, or on its disk."""
     settings, num_updates = once(settings_of, cfg), int(state.num_updates)
-    if num_updates == 0:  # before anything is remembered, which cannot be undone
+    optimizers = once(known_optimizers, state.key)
+    if opt not in optimizers:  # before anything is remembered, which cannot be undone
         check_optimizer("dqn", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
+        optimizers.append(opt)
     window, transitions, valid = fold(state.window, rollout, settings.n_step, settings.gamma, np)
     replay = state.replay.add(transitions, valid)
-    num_steps = int(state.num_steps) + np.count_nonzero(rollout.valid)
-    num_gradient_steps, batches, seen_next, answers = int(state.num_gradient_steps), (), None, []
+    num_steps = min(int(state.num_steps) + np.count_nonzero(rollout.valid), MOST_STEPS)
+    num_gradient_steps, batches, answers = int(state.num_gradient_steps), (), []
+    playing, seen_next = state.playing, None
     learner = state.learner._replace(num_gradient_steps=None)
     if num_steps >= settings.learning_starts and replay.size > 0:
         bits = drawn_ahead(bits_of_update, state.key, num_updates, settings.sampled)
         batches = bits[:, None] if settings.prioritized else bits[None]  # one by one if each changes the priorities of the next
-        noise = drawn_ahead(noise_of_rollout, state.key, int(state.num_rollouts), (settings.num_steps, *state.playing.is_first.shape))
-        seen_next = (state.playing.obs, state.playing.env_state.mask, noise[0])
+        if playing is not None:
+            noise = drawn_ahead(noise_of_rollout, state.key, int(state.num_rollouts), (settings.num_steps, *playing.is_first.shape))
+            seen_next = (playing.obs, playing.env_state.mask, noise[0])
     packed = state.packed.with_params({})
     for rows in batches:
         sample = replay.sample_with(rows.reshape(-1))
@@ -124,7 +134,9 @@ def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: A
         learner._replace(num_gradient_steps=np.int32(num_gradient_steps)), **moved, num_updates=np.int32(num_updates + 1)
     )
     if seen_next is not None:
-        once(foresights, learned.packed).append(Foresight(seen_by_first_action(learned), action.astype(np.int32)))
+        action = action.astype(np.int32)
+        action.flags.writeable = False
+        once(foresights, learned.packed).append(Foresight(settings.num_steps, seen_by_first_action(learned), action))
     return learned, combine(answers) | {"train/epsilon": state.epsilon}
 
 
@@ -142,8 +154,10 @@ def _learn_on_host(learner, packed, counts, cfg, seen_next, items, probability, 
     drawn = jax.tree.map(lambda x: x.reshape(-1, cfg.batch_size, *x.shape[1:]), (items, probability))
     learner, (error, metrics) = jax.lax.scan(step, learner._replace(num_gradient_steps=num_gradient_steps), drawn)
     sums, count = jax.tree.map(lambda x: x.sum(0), metrics), jnp.int32(len(metrics["train/loss"]))
-    epsilon, (obs, mask, noise) = epsilon_at(num_steps, cfg), seen_next
-    action = choose(QPolicy(packed.with_params(learner.params).model, epsilon), obs, None, None, mask, noise)[0]
+    epsilon, action = epsilon_at(num_steps, cfg), jnp.zeros(0)
+    if seen_next is not None:
+        obs, mask, noise = seen_next
+        action = choose(QPolicy(packed.with_params(learner.params).model, epsilon), obs, None, None, mask, noise)[0]
     answer = as_vector(summarize(sums, count, num_updates, cfg), epsilon, action)
     return learner._replace(num_gradient_steps=None), None if error is None else error.reshape(-1), answer
 

@@ -180,7 +180,12 @@ def concatenate(name: str, parts: Sequence[T]) -> T:
 
 def check_memoryless(name: str, model: Model, obs: PyTree) -> AbstractDistribution:
     """The form of the model's distribution for one of the observations `[N, ...]`, once it is known to give one without a memory."""
-    pi, _, _ = check_answer(model, jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x)[1:], jnp.result_type(x)), obs))
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x)[1:], jnp.result_type(x)), obs)
+    try:
+        pi, _, _ = check_answer(model, one)
+    except ShapeError as error:
+        fix = "The observations must be [N, ...]: of a rollout [T, B, ...], x.reshape(-1, *x.shape[2:]) or bc.from_rollouts."
+        raise ShapeError(f"{name}: {type(model).__name__} cannot take one of the observations, {describe(one)}: {error} {fix}") from error
     refuse_memory(name, model)
     return pi
 

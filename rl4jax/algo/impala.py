@@ -41,7 +41,7 @@ from .optimizer import check_optimizer, gradient_step, make_adam
 class Config(eqx.Module):
     """Settings. Whole numbers are static; the others are leaves: `vmap` over them works, a new value compiles nothing."""
 
-    lr: Number | Schedule = eqx.field(default=5e-4, converter=as_setting)
+    lr: Number | Schedule = eqx.field(default=5e-4, converter=as_setting)  # learning rate; a schedule counts updates
     gamma: Number = 0.99  # discount
     trace_lambda: Number = 1.0  # how far corrections reach: 0 looks one step ahead, 1 to the end of the rollout
     clip_rho: Number = 1.0  # most weight of a step in the value targets
@@ -53,7 +53,7 @@ class Config(eqx.Module):
     td_lambda: Number | None = None  # values learn from TD(lambda) with this lambda instead of from V-trace
     num_steps: int = eqx.field(default=40, static=True)  # T, per environment and rollout
     max_grad_norm: Number = 40.0  # 0 = no clipping
-    adam_eps: Number = 1e-5
+    adam_eps: Number = 1e-5  # Adam's epsilon
 
     def __check_init__(self):
         check_counts(self, "impala.Config", "num_steps")

@@ -43,7 +43,7 @@ from .optimizer import check_optimizer, make_adam
 class Config(eqx.Module):
     """Settings. Whole numbers and switches are static; the others are leaves: `vmap` over them works, a new value compiles nothing."""
 
-    lr: Number | Schedule = eqx.field(default=2.5e-4, converter=as_setting)
+    lr: Number | Schedule = eqx.field(default=2.5e-4, converter=as_setting)  # learning rate; a schedule counts updates
     gamma: Number = 0.99  # discount
     gae_lambda: Number = 0.95  # trust in the critic: 0 looks one step ahead, 1 to the end of the episode
     clip_eps: Number = 0.2  # how far the ratio of probabilities may move from 1
@@ -54,7 +54,7 @@ class Config(eqx.Module):
     num_steps: int = eqx.field(default=128, static=True)  # T, per environment and rollout
     clip_vloss: bool = eqx.field(default=True, static=True)  # clip the value loss too
     max_grad_norm: Number = 0.5  # 0 = no clipping
-    adam_eps: Number = 1e-5
+    adam_eps: Number = 1e-5  # Adam's epsilon
     normalize_advantage: bool = eqx.field(default=True, static=True)  # per minibatch
     normalize_obs: bool = eqx.field(default=False, static=True)  # by running statistics
     normalize_reward: bool = eqx.field(default=False, static=True)  # by the running spread of discounted returns

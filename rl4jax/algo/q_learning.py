@@ -18,12 +18,15 @@ from .loop import Metrics
 from .optimizer import gradient_step, make_adam
 
 Config = Any  # dqn.Config
+MOST_STEPS = 2**31 - 1  # that are counted: after them epsilon stays where it is
 
 
 def loss(
     model: QModel, target: QModel, batch: Transition, cfg: Config, weight: Float[Array, " N"] | float = 1.0
 ) -> tuple[Float[Array, ""], tuple[Metrics, Float[Array, " N"]]]:
     """`mean(weight * (Q(s, a) - y)^2)` with `y = reward + discount * max_a Q_target(s', a)`; also the errors, one per transition."""
+    if not isinstance(batch, Transition):
+        raise TypeError(f"dqn.loss: batch is a {type(batch).__name__}; it must be a Transition: replay.sample(...).items.")
     q_values, next_q = jax.vmap(model)(batch.obs), jax.vmap(target)(batch.next_obs)
     judge = jax.vmap(model)(batch.next_obs) if cfg.double else next_q
     if batch.next_mask is not None:

@@ -43,6 +43,12 @@ def check_replay(replay: Any, env: AnyVecEnv, playing: Playing, cfg: Config) -> 
     return replay
 
 
+def check_priorities(replay: Any, prioritized: bool) -> None:
+    """Raise unless the memory draws as the config says: the loss corrects for it."""
+    had = isinstance(replay, PrioritizedReplay | HostPrioritizedReplay)
+    require(prioritized == had, "dqn.update: cfg.prioritized", prioritized, f"{had}, as for dqn.init", "Give all verbs the same Config.")
+
+
 def transition_like(env: AnyVecEnv, playing: Playing) -> Transition:
     """Shapes and dtypes of one transition."""
     obs, mask = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (playing.obs, env.action_mask(playing.env_state)))

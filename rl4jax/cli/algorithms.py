@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import importlib
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -76,3 +77,13 @@ IMITATING = {
     )
 }  # fmt: skip
 ALGORITHMS = TRAINED | IMITATING
+
+
+def built_in_twin(env: str) -> str:
+    """The name that a built-in environment like this one of Gymnasium would have: presets are found by it.
+
+    >>> built_in_twin("gym:CartPole-v1"), built_in_twin("gym:rl4jax/CartPole-v0"), built_in_twin("my_game:Maze")
+    ('CartPole', 'CartPole', '')
+    """
+    found = re.fullmatch(r"gym:(?:rl4jax/)?(\w+)-v\d+", env)
+    return found[1] if found else ""

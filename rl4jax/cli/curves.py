@@ -20,8 +20,17 @@ class Curve(NamedTuple):
     steps: np.ndarray
     values: np.ndarray
 
+    @property
+    def is_long(self) -> bool:
+        return len(self.values) >= 50
+
     def smoothed(self, share: float = 0.05) -> "Curve":
-        """The running mean over a share of the points, half before and half behind each; near the ends over what there is."""
+        """The running mean over a share of the points, half before and half behind each; near the ends over what there is.
+
+        A curve of few points is left as it is: it has no noise to take away, and each of its points counts.
+        """
+        if not self.is_long:
+            return self
         half = max(int(len(self.values) * share / 2), 1)
         sums = np.concatenate([[0.0], np.cumsum(self.values)])
         left = np.maximum(np.arange(len(self.values)) - half, 0)

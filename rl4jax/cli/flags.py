@@ -55,9 +55,6 @@ def preset_of(algorithm: Algorithm, flags: Any, file: Settings) -> Settings:
     return checked(algorithm, algorithm.presets.get(env, {}), f"preset of {env}")
 
 
-METAVARS = {"env": "ENV", "teachers": "RUN"}
-
-
 @functools.cache
 def flags_of(algorithm: Algorithm) -> type:
     """The flags of the command and every setting of the algorithm, as one dataclass that tyro can read."""
@@ -66,14 +63,21 @@ def flags_of(algorithm: Algorithm) -> type:
     classes = (algorithm.options, algorithm.network, algorithm.module.Config, algorithm.flags)
     help_of = {name: text for cls in classes for name, text in comments(cls).items()}
     own = {field.name: (get_type_hints(algorithm.flags)[field.name], field.default) for field in dataclasses.fields(algorithm.flags)}
+    metavars = {"env": "ENV", "teachers": "RUN..." if algorithm.name == "distill" else "RUN"}
     fields = []
     for name, (kind, default) in (known(algorithm) | own).items():
-        hint = Annotated[flag_type(kind, name), tyro.conf.arg(help=help_of.get(name), metavar=METAVARS.get(name))]
+        arg = tyro.conf.arg(help=help_of.get(name), metavar=metavars.get(name), help_behavior_hint=shown_default)
+        hint = Annotated[flag_type(kind, name), arg]
         if name == algorithm.positional:
             fields.append((name, tyro.conf.Positional[hint], default))
         elif name != "env":  # a clone's is that of its teacher
             fields.append((name, hint, default))
     return dataclasses.make_dataclass("Flags", fields, frozen=True)
+
+
+def shown_default(default: str) -> str:
+    """The end of a help text. Where nothing is given by default, nothing is said."""
+    return f"(default: {default})" if default.strip("'") else ""
 
 
 def flag_type(kind: Any, name: str) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rl4jax.core.errors import CheckpointError
 
+from .output import hint
 from .run import AbstractRun
 from .settings import Settings, to_toml
 
@@ -33,7 +34,7 @@ def in_free_folder(run: AbstractRun) -> AbstractRun:
 def begin_folder(run: AbstractRun, settings: Settings) -> None:
     """Write down what the run is, into a folder that holds none yet."""
     if any((run.path / name).exists() for name in ("config.json", "log.jsonl", "checkpoints", "replay")):
-        raise CheckpointError(f"{run.path} already holds a run. Go on with it: rl4jax resume {run.path}. Or choose another --out.")
+        raise CheckpointError(f"{run.path} already holds a run. Go on with it: {hint('resume', run.path)}. Or choose another --out.")
     run.directory.write_json("versions.json", versions())
     store_settings(run, settings)
 

@@ -32,7 +32,8 @@ class Imitation(AbstractRun):
 
     @property
     def about(self) -> str:
-        return f"{self.last_step} epochs over {self.options.num_steps:,} steps of {', '.join(self.options.teachers)}"
+        each = "each of " * (len(self.options.teachers) > 1)
+        return f"{self.last_step} epochs over {self.options.num_steps:,} steps of {each}{', '.join(self.options.teachers)}"
 
     @property
     def steps_per_turn(self) -> int:

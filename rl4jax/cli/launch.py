@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rl4jax.core.errors import ConfigError, missing_extra
 
-from .algorithms import Algorithm
+from .algorithms import Algorithm, built_in_twin
 from .flags import read_settings
 from .main import say
-from .output import stdout_for_result
+from .output import hint, stdout_for_result
 
 if TYPE_CHECKING:
     from .run import AbstractRun
@@ -47,9 +47,18 @@ def launch(algorithm: Algorithm, argv: Sequence[str]) -> int:
             run = in_free_folder(run)
         with run.directory.lock():
             begin_folder(run, settings)
-            if not algorithm.imitates and flags.preset and run.options.env in algorithm.presets and not flags.quiet:
-                say(f"Settings that are known to learn {run.options.env}, and your flags; --no-preset for the defaults.")
+            if not algorithm.imitates and flags.preset and not flags.quiet:
+                say(about_preset(algorithm, run.options.env))
             return run_session(run, as_json=flags.json, quiet=flags.quiet, stdout=stdout)
+
+
+def about_preset(algorithm: Algorithm, env: str) -> str:
+    """Whether the settings begin with a preset."""
+    if env in algorithm.presets:
+        return f"Settings that are known to learn {env}, and your flags; --no-preset for the defaults."
+    twin = built_in_twin(env)
+    also = f" ({twin}, built in, has one.)" if twin in algorithm.presets else ""
+    return f"No preset for {env}: {algorithm.title}'s defaults, and your flags.{also}"
 
 
 def run_session(run: "AbstractRun", *, as_json: bool, quiet: bool, stdout: Any) -> int:
@@ -65,7 +74,7 @@ def run_session(run: "AbstractRun", *, as_json: bool, quiet: bool, stdout: Any) 
             outcome = train_session(run, progress)
             if outcome.signal is not None:
                 where = f"Stopped by {outcome.signal.name} at {run.place(outcome.step)}"
-                say(f"{where}; everything is saved. Go on: rl4jax resume {run.path}")
+                say(f"{where}; everything is saved. Go on: {hint('resume', run.path)}")
                 return 128 + outcome.signal
             result = result_of(run, outcome)
             if is_reported(run, outcome):

@@ -18,7 +18,7 @@ COMMANDS = {
     "eval": "eval RUN: play whole episodes and report their returns",
     "record": "record RUN: write a GIF of an episode",
     "plot": "plot RUN...: draw the learning curves of one or several runs",
-    "envs": "envs: list the built-in environments",
+    "envs": "envs: list the built-in environments; envs ENV: the presets of one",
 }  # the imports that take long are made by the command that needs them
 
 

@@ -41,7 +41,7 @@ class ReplayOptions(TrainingOptions):
 class ImitationOptions(Options):
     """Teachers and length of a run that learns from what others do."""
 
-    teachers: tuple[str, ...] = ()  # the folder of the run to learn from; distill takes several
+    teachers: tuple[str, ...] = ()  # the folder of a run whose agent is learned from
     which: Literal["latest", "best"] = "latest"  # the teacher's newest checkpoint, or the best by evaluation
     num_steps: int = 10_000  # environment steps that each teacher plays, over all environments
     sample: bool = False  # the teacher draws its actions instead of taking the most likely ones

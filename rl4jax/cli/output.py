@@ -1,10 +1,13 @@
-"""Standard output kept for the result."""
+"""Standard output kept for the result, and how commands are spelled in hints."""
 
 import contextlib
 import ctypes
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 
@@ -24,6 +27,13 @@ def stdout_for_result(reserved: bool) -> Iterator[Any]:
         os.dup2(2, 1)
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         yield stdout
+
+
+def hint(command: str, folder: str | os.PathLike[str]) -> str:
+    """A command to type, with the program as it was started if that is not on the PATH."""
+    off_path = Path(sys.argv[0]).name == "rl4jax" and not shutil.which("rl4jax")
+    program = shlex.quote(sys.argv[0]) if off_path else "rl4jax"
+    return f"{program} {command} {shlex.quote(str(folder))}"
 
 
 def flush_all() -> None:

@@ -2,14 +2,13 @@
 
 import json
 import math
-import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 from rl4jax.core.errors import Rl4JaxError
 
+from .output import hint
 from .plot import plot_runs
 from .policy import make_policy
 from .progress import Progress
@@ -78,7 +77,6 @@ def print_result(
         print(json.dumps(result))
         sys.stdout.flush()
         return
-    folder = shlex.quote(str(run.path))
     unit = run.algorithm.unit
     speed = f"{result[f'{unit}_per_second']:,.0f} {unit}/s" if result[f"{unit}_per_second"] else f"no {unit} timed"
     print(f"\n{result[unit]:,} {unit} in {result['train_seconds']:.1f} s ({speed}), and {result['compile_seconds']:.1f} s of compiling")
@@ -86,10 +84,8 @@ def print_result(
     print(f"Evaluation: return {mean:.4g} ± {std:.2g} over {evaluation.get('episodes', 0):.0f} episodes, greedy\n")
     for what, path in pictures.items():
         print(f"  {what:<9}{path}")
-    off_path = Path(sys.argv[0]).name == "rl4jax" and not shutil.which("rl4jax")
-    program = shlex.quote(sys.argv[0]) if off_path else "rl4jax"
-    print(f"  watch    {program} record {folder}")
-    print(f"  compare  {program} plot {folder} OTHER_RUN ...")
+    print(f"  watch    {hint('record', run.path)}")
+    print(f"  compare  {hint('plot', run.path)} OTHER_RUN ...")
     print(f"  use      act = rl.load_policy({str(run.path)!r});  action, carry = act(obs)")
 
 

@@ -18,6 +18,7 @@ from rl4jax.core.run_dir import RunDir
 
 from .algorithms import Algorithm
 from .options import Options
+from .output import hint
 from .progress import Progress
 from .settings import Settings
 from .turn import Turn
@@ -137,7 +138,7 @@ class AbstractRun(abc.ABC):
         """`load`, where there must be one."""
         found = self.load(which)
         if found is None:
-            advice = "It is written by evaluations." if which == "best" else f"Go on with: rl4jax resume {self.path}"
+            advice = "It is written by evaluations." if which == "best" else f"Go on with: {hint('resume', self.path)}"
             raise CheckpointError(f"{self.path} has no {which} checkpoint yet. {advice}")
         return found
 

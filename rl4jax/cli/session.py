@@ -154,6 +154,8 @@ def saved_on_failure(run: AbstractRun, tally: Tally, good: list[tuple[int, Any]]
         yield
     except Exception as error:
         step, state = good[-1]
+        if isinstance(error, RunFailed) and error.state is not None:
+            step, state = step + run.steps_per_turn, error.state
         kept = f"The state of {run.place(step)} is saved in {run.path}."
         try:
             save_unless_saved(run, step, state, tally)

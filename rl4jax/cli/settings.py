@@ -61,10 +61,12 @@ def known(algorithm: Algorithm) -> dict[str, tuple[Any, Any]]:
 
 
 def _kind(hint: Any) -> Any:
-    """A type that can be typed: `Number` is float, a number or a schedule is a rate."""
+    """A type that can be typed: `Number` and float | int are float, a number or a schedule is a rate."""
     from jax import Array
 
     parts = get_args(hint)
+    if set(parts) == {float, int}:
+        return float
     if get_origin(hint) not in (Union, types.UnionType) or Array not in parts:
         return hint
     if any(callable(part) and get_origin(part) is not None for part in parts):  # Schedule, a Callable[...]

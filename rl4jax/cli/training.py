@@ -116,9 +116,13 @@ class Training(AbstractRun):
             state = state._replace(reward_scale=scale._replace(discounted_return=jnp.zeros_like(scale.discounted_return)))
         return state._replace(playing=begin(state.model, self.env, key=self.key("begin", step)))
 
+    @property
+    def _remembers_on_host(self) -> bool:
+        return self.on_host and isinstance(self.options, ReplayOptions)
+
     @contextlib.contextmanager
     def storing(self, state: Any) -> Iterator[None]:
-        if not (self.on_host and isinstance(self.options, ReplayOptions)):
+        if not self._remembers_on_host:
             yield
             return
         state.replay.at(np.zeros(0, np.int64))  # raises if the memory has gone on without this state
@@ -135,7 +139,8 @@ class Training(AbstractRun):
                 updates, rollout = jax.device_get(metrics), None
             turn = Turn(updates, *ended_by(updates))
         if turn.skipped and self.options.on_nonfinite == "stop":
-            raise RunFailed(self._trouble(step, turn, rollout))
+            # What was skipped has changed no weight, so the state after it is as good.
+            raise RunFailed(self._trouble(step, turn, rollout), state if self._remembers_on_host else None)
         check_faults(state.playing.faults, self.env)
         return state, turn
 

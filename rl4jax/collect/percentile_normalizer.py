@@ -41,18 +41,22 @@ class PercentileNormalizer(NamedTuple):
             require(good, "PercentileNormalizer: decay", decay, "in [0, 1)", "With 1 nothing but the first update would ever count.")
         return cls(low, high, decay, jnp.zeros(()), jnp.zeros(()), jnp.zeros((), bool))
 
-    def update(self, returns: Float[Array, "*N"]) -> "PercentileNormalizer":
-        """Take in returns of any shape: `average = decay * average + (1 - decay) * percentile`. The first are taken as they are."""
+    def update(self, returns: Float[Array | np.ndarray, "*N"]) -> "PercentileNormalizer":
+        """Take in returns of any shape: `average = decay * average + (1 - decay) * percentile`. The first are taken as they are.
+
+        Returns that are not finite do not count: `rollout.episode_return` is NaN where no episode ended.
+        """
+        returns = jnp.asarray(returns, jnp.float32)
         if not jnp.size(returns):
             raise ShapeError(f"PercentileNormalizer.update: returns has shape {jnp.shape(returns)}; at least one is needed.")
         shares = jnp.stack([jnp.asarray(self.low), jnp.asarray(self.high)])
-        low_return, high_return = jnp.quantile(jax.lax.stop_gradient(returns), shares).astype(jnp.float32)
+        finite = jnp.isfinite(returns)
+        returns = jax.lax.stop_gradient(jnp.where(finite, returns, jnp.nan))
+        found = jnp.nanquantile(returns, shares).astype(jnp.float32)
         keep = jnp.where(self.seeded, self.decay, 0.0)
-        return self._replace(
-            low_return=keep * self.low_return + (1 - keep) * low_return,
-            high_return=keep * self.high_return + (1 - keep) * high_return,
-            seeded=jnp.ones((), bool),
-        )
+        average = jnp.stack([self.low_return, self.high_return])
+        low_return, high_return = jnp.where(finite.any(), keep * average + (1 - keep) * found, average)
+        return self._replace(low_return=low_return, high_return=high_return, seeded=self.seeded | finite.any())
 
     @property
     def scale(self) -> Float[Array, ""]:

@@ -11,13 +11,14 @@ from jaxtyping import Array, Bool, Float, Int32, Key, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
+from rl4jax.core.host_arrays import map_arrays, read_only
 from rl4jax.core.spaces import clip_action, mask_allows
 from rl4jax.core.vec_env import VecEnv, VecStep
 from rl4jax.nn.model import Model, apply, reset_carry
 from rl4jax.nn.packed import Packed, pack
 
 from .playing import AnyVecEnv, Playing
-from .rollout import Rollout, map_arrays
+from .rollout import Rollout
 from .values_after import next_values
 
 MOST_AHEAD = 2**22  # numbers that are drawn before a rollout: 16 MB
@@ -121,9 +122,10 @@ def play_by(choose_at: Callable[..., tuple], env: GymVecEnv, playing: Playing, n
 
 
 def _stack(moments: list[Moment]) -> Moment:
+    """Read-only, like the arrays of JAX: a single step is not copied, and the agent goes on from the same memory."""
     if len(moments) == 1:
-        return Moment(*[part[None] if isinstance(part, np.ndarray) else map_arrays(lambda x: x[None], part) for part in moments[0]])
-    return jax.tree.map(lambda *x: np.stack(x), *moments)
+        return Moment(*[map_arrays(lambda x: read_only(np.asarray(x)[None]), part) for part in moments[0]])
+    return jax.tree.map(lambda *x: read_only(np.stack(x)), *moments)
 
 
 def with_equal_masks(moments: list[Moment]) -> list[Moment]:
@@ -232,22 +234,21 @@ def episodes_on_host(moments: Moment, total: Float[Any, " B"], length: Int32[Any
     """The same in NumPy, which for a few steps takes less time than to start a compiled program."""
     total, length = np.asarray(total), np.asarray(length)  # those of `begin` are JAX's
     ended = (moments.terminated | moments.truncated) & moments.valid
-    shown = none_ended(ended.shape) if np.count_nonzero(ended) == 0 else tuple(x.copy() for x in none_ended(ended.shape))
+    shown = none_ended(ended.shape)
+    if np.count_nonzero(ended):
+        shown = shown[0].copy(), shown[1].copy()
     for t in range(len(ended)):
         total, length = total + moments.reward[t] * moments.valid[t], length + moments.valid[t]
         if np.count_nonzero(ended[t]):
             shown[0][t], shown[1][t] = np.where(ended[t], total, np.float32(np.nan)), np.where(ended[t], length, 0)
             total, length = total * ~ended[t], length * ~ended[t]
-    return shown, (total, length)
+    return (read_only(shown[0]), read_only(shown[1])), (total, length)
 
 
 @functools.lru_cache(maxsize=16)
 def none_ended(shape: tuple[int, ...]) -> Ended:
     """What `episodes` shows of steps in which no episode ended."""
-    shown = np.full(shape, np.nan, np.float32), np.zeros(shape, np.int32)
-    for x in shown:
-        x.flags.writeable = False  # handed out again and again
-    return shown
+    return read_only(np.full(shape, np.nan, np.float32)), read_only(np.zeros(shape, np.int32))  # handed out again and again
 
 
 def next_is_first(step: VecStep) -> Bool[Any, " B"]:

@@ -7,9 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, PyTree
 
+from rl4jax.core.contract import describe
 from rl4jax.core.errors import EnvError
 from rl4jax.core.gym_vec_env import GymState, GymVecEnv
 from rl4jax.core.number import is_concrete
+from rl4jax.core.on_device import once
+from rl4jax.core.spaces import struct_of
 from rl4jax.core.vec_env import VecEnv
 from rl4jax.nn.model import Model, initial_carry
 
@@ -48,8 +51,20 @@ def check_goes_on(playing: Playing, env: AnyVecEnv) -> None:
         kinds = {True: "on the host", False: "in-graph"}
         raise EnvError(
             f"collect: the state plays in {num_envs} environments {kinds[was_host]}, but env has {env.num_envs} {kinds[host]}. Use the "
-            f"same, or begin anew: state._replace(playing=rl.collect.begin(state.model, env, key=key))."
+            f"same, or begin anew: {ANEW}."
         )
+    if not host and once(shapes_of_obs, env) != [x.shape[1:] for x in jax.tree.leaves(playing.obs)]:
+        raise EnvError(
+            f"collect: the state plays in another environment than env: its observations are {describe(playing.obs)}, those of env "
+            f"{describe(struct_of(env.single_observation_space))}, once for each of {num_envs}. Use the same, or begin anew: {ANEW}."
+        )
+
+
+ANEW = "state._replace(playing=rl.collect.begin(state.policy, env, key=key))"
+
+
+def shapes_of_obs(env: AnyVecEnv) -> list[tuple[int, ...]]:
+    return [x.shape for x in jax.tree.leaves(struct_of(env.single_observation_space))]
 
 
 def check_faults(faults: Int32[Array, "3"], env: AnyVecEnv) -> None:

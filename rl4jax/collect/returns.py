@@ -89,7 +89,7 @@ def check_shapes(function: str, reward: Float[Array, "T *B"], **others: Float[Ar
         raise ShapeError(f"{function}: reward has shape {jnp.shape(reward)}; its first axis is time, of at least one step.")
     for name, x in others.items():
         if jnp.shape(x) != jnp.shape(reward):
-            raise ShapeError(
-                f"{function}: {name} has shape {jnp.shape(x)}; it must be that of reward, {jnp.shape(reward)}. "
-                "jnp.full makes one of a number."
-            )
+            fix = "jnp.full makes one of a number." if jnp.ndim(x) == 0 else ""
+            if jnp.shape(x)[:1] == (len(reward) + 1,):
+                fix = "Of T + 1 values give value[:-1] and next_value = value[1:], where no episode was truncated (see Rollout.next_value)."
+            raise ShapeError(f"{function}: {name} has shape {jnp.shape(x)}; it must be that of reward, {jnp.shape(reward)}. {fix}".rstrip())

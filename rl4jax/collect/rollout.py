@@ -1,9 +1,7 @@
 """What an agent saw, did and got in T steps of B environments."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PyTree
@@ -51,10 +49,3 @@ class Rollout(NamedTuple):
     def episode_returns(self) -> list[float]:
         """The returns of the episodes that ended in this rollout, in order of time."""
         return np.asarray(self.episode_return)[np.asarray(self.ended)].tolist()
-
-
-def map_arrays(function: Callable[[Any], Any], tree: PyTree) -> PyTree:
-    """`jax.tree.map`, which for a single array of NumPy takes longer than most functions do."""
-    if isinstance(tree, np.ndarray):
-        return function(tree)
-    return None if tree is None else jax.tree.map(function, tree)

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
 from rl4jax.core.errors import ConfigError, EnvError, ShapeError
+from rl4jax.core.host_arrays import map_arrays
 
-from .rollout import Rollout, map_arrays
+from .rollout import Rollout
 
 
 class Transition(NamedTuple):
@@ -47,10 +48,12 @@ def begin_window(obs: PyTree, action: PyTree, mask: Bool[Any, "B A"] | None, n_s
     def wait(x: Any) -> Any:
         return jax.tree.map(lambda x: xp.zeros((num_steps, *x.shape), x.dtype), x)
 
-    obs, mask = wait(obs), wait(mask)
+    def flag() -> Any:  # a new one each time: what is donated must not be there twice
+        return xp.zeros((num_steps, num_envs), bool)
+
     action = jax.tree.map(lambda x: xp.zeros((num_steps, num_envs, *x.shape), x.dtype), action)
-    reward, flag = xp.zeros((num_steps, num_envs), np.float32), xp.zeros((num_steps, num_envs), bool)
-    return Window(obs, action, reward, flag, flag, obs, is_first=flag, mask=mask, valid=flag)
+    reward = xp.zeros((num_steps, num_envs), np.float32)
+    return Window(wait(obs), action, reward, flag(), flag(), wait(obs), is_first=flag(), mask=wait(mask), valid=flag())
 
 
 def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> tuple[Window, Transition, Bool[Any, " N"]]:
@@ -69,7 +72,7 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
     steps = jax.tree.map(lambda old, new: xp.concatenate([old, new]), window, _steps(rollout))
     # An episode that was given up, as when a run on the host is resumed, is cut off where another one begins.
     given_up = xp.concatenate([steps.is_first[1:], xp.zeros_like(steps.is_first[:1])]) & ~steps.terminated
-    steps = steps._replace(truncated=steps.truncated | given_up)
+    steps = steps._replace(truncated=(steps.truncated | given_up) & ~steps.terminated)  # a time limit may come with a real end
 
     def at(k: int) -> Window:
         return jax.tree.map(lambda x: x[k : k + num_steps], steps)

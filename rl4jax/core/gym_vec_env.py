@@ -15,6 +15,7 @@ from .errors import EnvError
 from .gym_make import autoreset_mode, end_workers, make_vector_env
 from .gym_masks import MaskReader
 from .gym_spaces import action_writer, batch_of, obs_reader, shown_action_space, shown_obs_space
+from .host_arrays import arrays_of, map_arrays, read_only
 from .number import is_concrete
 from .spaces import struct_of
 from .vec_env import VecStep
@@ -67,8 +68,7 @@ class GymVecEnv:
         self._write_action = action_writer(self.envs.single_action_space, self._action_space, self.num_envs)
         self.masks = MaskReader(self.envs, self._action_space)
         self._shown_obs_space = self.masks.drop(shown_obs_space(self._obs_space))
-        self._all, self._none = np.ones(self.num_envs, bool), np.zeros(self.num_envs, bool)
-        self._all.flags.writeable = self._none.flags.writeable = False  # handed out again and again
+        self._all, self._none = read_only(np.ones(self.num_envs, bool)), read_only(np.zeros(self.num_envs, bool))
         self._token = -1
         self._step = 0  # since the last reset, for messages
 
@@ -108,7 +108,7 @@ class GymVecEnv:
             raise EnvError(
                 "GymVecEnv.step: this is not the newest state of this environment. A host environment cannot go back: always "
                 "step with the state that its last reset or step returned. rl.evaluate resets what it is given: evaluate in another one. "
-                "After an error, reset."
+                "To go on, begin new episodes: state._replace(playing=rl.collect.begin(state.policy, env, key=key))."
             )
         obs, reward, terminated, truncated, info = self._host_call(self.envs.step, own_action)
         self._step += 1
@@ -179,13 +179,12 @@ class GymVecEnv:
     # Reading what it returned
 
     def _shown(self, obs: PyTree) -> PyTree:
-        """Our copy of a batch of observations."""
+        """Our copy of a batch of observations. Nobody can write into it: several may hold it."""
         shown = self._read_obs(obs)
-        leaves = (shown,) if isinstance(shown, np.ndarray) else jax.tree.leaves(shown)
-        for x, shape in zip(leaves, self._obs_shapes, strict=True):
+        for x, shape in zip(arrays_of(shown), self._obs_shapes, strict=True):
             if x.shape != shape:
                 raise EnvError(f"{self}: observation of step {self._step} has shape {x.shape}; it must be {shape}, as its space says.")
-        return shown
+        return map_arrays(read_only, shown)
 
     def _final_obs(self, obs: PyTree, info: dict[str, Any], ended: Bool[np.ndarray, " B"]) -> PyTree:
         """SAME_STEP keeps the last observations in `info["final_obs"]`: put them where their episodes ended."""
@@ -212,7 +211,7 @@ class GymVecEnv:
 
     def _check_finite(self, obs: PyTree, reward: np.ndarray | None = None) -> None:
         for name, tree in (("observation", obs), ("reward", reward)):
-            for x in (tree,) if isinstance(tree, np.ndarray) else jax.tree.leaves(tree):
+            for x in arrays_of(tree):
                 if x.dtype.kind == "f" and np.count_nonzero(np.isfinite(x)) < x.size:
                     i = int(np.argwhere(~np.isfinite(x))[0][0])
                     raise EnvError(
@@ -226,4 +225,4 @@ def _with_rows(batch: PyTree, where: Bool[np.ndarray, " B"], rows: PyTree) -> Py
     batch = jax.tree.map(np.copy, batch)
     for target, value in zip(jax.tree.leaves(batch), jax.tree.leaves(rows), strict=True):
         target[where] = value
-    return batch
+    return jax.tree.map(read_only, batch)

@@ -35,5 +35,7 @@ class FlatModel(eqx.Module):
 
     def params_of(self, vector: Float[Array, " P"]) -> dict[str, Float[Array, "..."]]:
         """A vector as parameters by name."""
+        if not self.shapes:
+            return {}
         ends = list(itertools.accumulate(math.prod(shape) for _, shape in self.shapes))
         return {name: x.reshape(shape) for (name, shape), x in zip(self.shapes, jnp.split(vector, ends[:-1]), strict=True)}

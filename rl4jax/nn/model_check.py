@@ -39,7 +39,7 @@ def check_answer(model: Any, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[Abstrac
 
     What comes back are shapes: the distribution, and the carry before and after, None without.
     """
-    _check_callable(model)
+    check_callable(model)
     name = type(model).__name__
     carry = jax.eval_shape(lambda: initial_carry(model))
     form = "(distribution, value)" if carry is None else "(distribution, value, carry)"
@@ -47,6 +47,8 @@ def check_answer(model: Any, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[Abstrac
     if not isinstance(answer, tuple) or len(answer) != (2 if carry is None else 3):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else _name(answer)
         hint = " A recurrent model needs a method initial_carry()." if isinstance(answer, tuple) and len(answer) == 3 else ""
+        if isinstance(answer, jax.ShapeDtypeStruct) and len(answer.shape) == 1:
+            hint = " Of a Q-network give the policy: rl.nn.QPolicy(model, jnp.zeros(())), or state.policy."
         raise TypeError(f"{name}: one observation gave {got}; the model must return {form}.{hint}")
     pi, value = answer[:2]
     if not isinstance(pi, AbstractDistribution):
@@ -62,10 +64,11 @@ def check_answer(model: Any, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[Abstrac
     return pi, carry, None if carry is None else answer[2]
 
 
-def _check_callable(model: Any) -> None:
+def check_callable(model: Any, of_state: str = "policy") -> None:
+    """Raise unless this is a model, and not a class or a state, of which another part is meant."""
     if isinstance(model, type) or not callable(model):
         what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
-        fix = "Give state.policy." if hasattr(model, "policy") else "Use rl.nn.ActorCritic(env, key=key)."
+        fix = f"Give state.{of_state}." if hasattr(model, of_state) else "Use rl.nn.ActorCritic(env, key=key)."
         raise TypeError(f"model is {what}; it must be an eqx.Module that is called with one observation. {fix}")
 
 

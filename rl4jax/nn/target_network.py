@@ -32,7 +32,10 @@ def polyak(target: Tree, source: Tree, tau: Number) -> Tree:
     def step(old, new):
         if eqx.is_inexact_array(new) or isinstance(new, float):
             mean = tau * new + (1 - tau) * old
-            return jnp.asarray(mean, old.dtype) if eqx.is_array(old) else mean
+            if not eqx.is_array(old):
+                return mean
+            ends = jnp.select([jnp.asarray(tau) == 0, jnp.asarray(tau) == 1], [old, new], mean)  # which hold for NaN, too
+            return ends.astype(old.dtype)
         if not eqx.is_array(new):
             return new
         is_key = jnp.issubdtype(new.dtype, jax.dtypes.prng_key)

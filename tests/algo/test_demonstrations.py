@@ -92,3 +92,12 @@ def test_a_rollout_of_a_host_environment_is_a_demonstration_too():
     data = bc.from_rollouts(rollout)
     assert (data.obs.shape, data.action.shape) == ((8, 4), (8,))
     assert isinstance(data.obs, jnp.ndarray)
+
+
+def test_observations_that_would_wrap_or_are_no_numbers_are_refused():
+    action = np.zeros(4, int)
+    assert rl.bc.from_arrays(np.full((4, 2), 7), action).obs.dtype == jnp.int32
+    with pytest.raises(rl.ShapeError, match=r"obs holds 1099511627776 to .*int32 cannot"):
+        rl.bc.from_arrays(np.full((4, 2), 2**40), action)
+    with pytest.raises(rl.ShapeError, match=r"obs\['a'\] is .*; it must hold numbers"):
+        rl.bc.from_arrays({"a": np.array(["x"] * 4)}, action)

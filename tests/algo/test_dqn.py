@@ -314,9 +314,9 @@ def played_on_host(changed, num_steps=1):
 @pytest.mark.parametrize("num_steps", [1, 3])
 def test_what_update_foresees_is_what_the_network_answers(num_steps):
     def forgets(state):  # an epsilon of its own: nothing that was foreseen holds
-        assert dqn_on_host.foreseen(state) is not None or state.num_gradient_steps == 0
+        assert dqn_on_host.foreseen(state, num_steps) is not None or state.num_gradient_steps == 0
         state = state._replace(epsilon=np.array(state.epsilon))
-        assert dqn_on_host.foreseen(state) is None
+        assert dqn_on_host.foreseen(state, num_steps) is None
         return state
 
     foreseen, state = played_on_host(lambda state: state, num_steps)
@@ -362,7 +362,7 @@ def test_the_host_keeps_dead_slots_out_of_memory():
 def test_bad_settings_are_named():
     for changes, message in (
         ({"capacity": 0}, r"dqn\.Config\.capacity = 0 must be a positive integer"),
-        ({"tau": 2.0}, r"dqn\.Config\.tau = 2\.0 must be in \[0, 1\]"),
+        ({"tau": 2.0}, r"dqn\.Config\.tau = 2\.0 must be in \(0, 1\]"),
         ({"epsilon": rl.Linear(1.5, 0.0, 10)}, r"dqn\.Config\.epsilon = .* must be in \[0, 1\], or a schedule"),
         ({"learning_starts": -1}, r"dqn\.Config\.learning_starts = -1 must be zero or a positive integer"),
         ({"n_step": 0}, r"dqn\.Config\.n_step = 0"),
@@ -444,3 +444,82 @@ def test_models_and_environments_that_do_not_fit(env, getkey):
     state = q_started(env, SMALL)
     with pytest.raises(rl.EnvError, match="the state plays in 4 environments"):
         dqn.collect(state, rl.VecEnv(rl.envs.CartPole(), num_envs=2), SMALL)
+
+
+def test_a_real_end_at_the_time_limit_is_remembered_with_masks():
+    class Corridor(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Box(0, 9, (1,), np.float32), gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            self.t = 0
+            return np.zeros(1, np.float32), {"action_mask": np.ones(2, np.int8)}
+
+        def step(self, action):
+            self.t += 1
+            return np.full(1, self.t, np.float32), float(self.t == 3), self.t == 3, False, {"action_mask": np.ones(2, np.int8)}
+
+    cfg = dataclasses.replace(SMALL, num_steps=1, learning_starts=1000)
+    with rl.GymVecEnv(lambda: gymnasium.wrappers.TimeLimit(Corridor(), 3), num_envs=1) as world:
+        items = turns(q_started(world, cfg), world, cfg, 31)[0].replay.items()
+    assert (items.reward == 1).sum() == (items.discount == 0).sum() == 10
+
+
+def test_an_optimizer_that_is_forgotten_later_costs_nothing():
+    opt = optax.sgd(1e-2, momentum=0.9)
+    with rl.GymVecEnv("CartPole-v1", num_envs=2) as world:
+        state, _ = turns(q_started(world, SMALL, opt=opt), world, SMALL, 3, opt=opt)
+        state, rollout = dqn.collect(state, world, SMALL)
+        with pytest.raises(rl.ConfigError, match="opt is missing"):
+            dqn.update(state, rollout, SMALL)
+        state, _ = dqn.update(state, rollout, SMALL, opt)
+        assert state.num_updates == 4
+
+
+@pytest.mark.parametrize("num_steps", [1, 3])
+def test_nobody_can_write_into_what_happened_on_the_host(num_steps):
+    cfg = dataclasses.replace(SMALL, num_steps=num_steps)
+    with rl.GymVecEnv("CartPole-v1", num_envs=2) as world:
+        state = q_started(world, cfg)
+        for _ in range(30):
+            state, rollout = dqn.collect(state, world, cfg)
+            state, _ = dqn.update(state, rollout, cfg)
+            arrays = [x for x in jax.tree.leaves((rollout, state.playing.obs)) if isinstance(x, np.ndarray)]
+            assert len(arrays) > 5
+            assert not any(x.flags.writeable for x in arrays)
+
+
+def test_steps_are_counted_up_to_what_32_bits_hold(env):
+    many = 2**31 - 1
+    cfg = dataclasses.replace(SMALL, epsilon=rl.Linear(1.0, 0.1, 10))
+    with rl.GymVecEnv("CartPole-v1", num_envs=2) as world:
+        for stage in (env, world):
+            state, _ = turns(q_started(stage, cfg), stage, cfg, 3)
+            state, metrics = turns(state._replace(num_steps=jnp.int32(many - 3)), stage, cfg, 3)
+            assert state.num_steps == many
+            assert metrics["train/gradient_steps"] == 1
+            np.testing.assert_allclose(state.epsilon, 0.1, rtol=1e-6)
+
+
+def test_one_can_learn_on_the_host_without_playing_on():
+    with rl.GymVecEnv("CartPole-v1", num_envs=2) as world:
+        state, rollout = dqn.collect(turns(q_started(world, SMALL), world, SMALL, 3)[0], world, SMALL)
+    state, metrics = dqn.update(state._replace(playing=None), rollout, SMALL)
+    assert np.isfinite(metrics["train/loss"])
+
+
+def test_slips_are_named(env, getkey):
+    state = q_started(env, SMALL)
+    with pytest.raises(TypeError, match=r"model is a State.*Give state\.model"):
+        inspect.unwrap(dqn.act)(state, jnp.zeros(4))
+    with pytest.raises(rl.ConfigError, match=r"dqn\.act: epsilon = 7\.0 must be a probability"):
+        dqn.act(state.model, jnp.zeros(4), epsilon=7.0)
+    state, rollout = dqn.collect(state, env, SMALL)
+    with pytest.raises(rl.ConfigError, match=r"cfg\.prioritized = True must be False, as for dqn\.init"):
+        dqn.update(state, rollout, dataclasses.replace(SMALL, prioritized=True))
+    state, _ = dqn.update(state, rollout, SMALL)
+    with pytest.raises(TypeError, match=r"batch is a Sample.*\.items"):
+        inspect.unwrap(dqn.loss)(state.model, state.target, state.replay.sample(4, key=getkey()), SMALL)
+    with pytest.raises(rl.EnvError, match="plays in another environment than env"), jax.debug_key_reuse(False):
+        dqn.collect(state, rl.VecEnv(rl.envs.Acrobot(), num_envs=4), SMALL)
+    with pytest.raises(TypeError, match=r"Of a Q-network give the policy"):
+        rl.evaluate(state.model, env, 4, key=getkey())

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rl4jax.cli import folder, report, session
+from rl4jax.cli import folder, report, session, settings
+from rl4jax.cli.algorithms import TRAINED
+from rl4jax.cli.launch import about_preset
 from rl4jax.cli.main import main
+from rl4jax.cli.output import hint
 from rl4jax.core.errors import EnvError
 from rl4jax.core.run_dir import RunDir
+from rl4jax.envs.registry import BUILT_IN
 from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax, start
 
 KEYS = {"eval_return_mean", "eval_return_std", "steps", "train_seconds", "compile_seconds", "steps_per_second"}
@@ -142,6 +146,47 @@ def test_envs_lists_spaces_and_presets(capsys, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_envs_cuts_no_name_and_no_preset(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["envs"]) == 0
+    words = capsys.readouterr().out.split()
+    assert {*BUILT_IN, "gym:LunarLander-v3", "impala"} <= set(words)
+
+
+@pytest.mark.parametrize("algorithm", TRAINED.values(), ids=list(TRAINED))
+def test_envs_shows_each_preset_as_a_file_that_can_be_read(algorithm, tmp_path, capsys):
+    assert main(["envs", "CartPole"]) == 0
+    of_algorithm = capsys.readouterr().out.split(f"# rl4jax {algorithm.command} CartPole\n")[1].split("\n\n")[0]
+    (tmp_path / "preset.toml").write_text(of_algorithm)
+    found = settings.read_toml(algorithm, str(tmp_path / "preset.toml"))
+    assert found == settings.checked(algorithm, algorithm.presets["CartPole"], "preset")
+
+
+def test_envs_says_where_there_is_no_preset(capsys):
+    for name, said in (("Catch", "begins with its defaults.\n"), ("gym:CartPole-v1", "defaults. (CartPole, built in, has one.)\n")):
+        assert main(["envs", name]) == 0
+        assert capsys.readouterr().out.endswith(said)
+
+
+def test_train_says_whether_there_is_a_preset():
+    dqn = TRAINED["dqn"]
+    assert "known to learn CartPole" in about_preset(dqn, "CartPole")
+    assert about_preset(dqn, "gym:CartPole-v1").endswith(
+        "No preset for gym:CartPole-v1: DQN's defaults, and your flags. (CartPole, built in, has one.)"
+    )
+    for name in ("gym:Pendulum-v1", "Catch", "my_game:CartPole"):  # of which DQN has no preset either
+        assert about_preset(dqn, name) == f"No preset for {name}: DQN's defaults, and your flags."
+
+
+def test_hints_name_the_program_as_it_was_started_if_it_is_not_on_the_path(monkeypatch):
+    monkeypatch.setattr("sys.argv", [".venv/bin/rl4jax", "train"])
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert hint("resume", "runs/my first") == ".venv/bin/rl4jax resume 'runs/my first'"
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/rl4jax")
+    assert hint("resume", "runs/first") == "rl4jax resume runs/first"
+
+
 def test_train_says_where_things_are(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "ppo", "ProbeConstant", *TINY, "--total-steps", "32"]) == 0
@@ -192,7 +237,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path, capsys):
     assert json.loads((run / "config.json").read_text())["total_steps"] == 64
     capsys.readouterr()
     assert main(["resume", str(run), "--total-steps", "48"]) == 2
-    assert "--total-steps = 48 must be at least 64" in capsys.readouterr().err
+    assert f"--total-steps = 48 must be at least 64, the steps that {run} has been trained for." in capsys.readouterr().err
 
 
 def test_two_that_start_in_one_folder_do_not_mix(tmp_path):

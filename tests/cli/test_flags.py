@@ -1,6 +1,7 @@
 """Flags, presets and TOML files: every setting has a name, the later source wins, and what is unknown gets a suggestion."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 
@@ -67,7 +68,11 @@ def test_help_shows_what_applies_and_a_text_for_every_option(name, capsys, monke
     wanted = {"ppo": {"--core", "--clip-eps", "--preset"}, "impala": {"--core", "--preset"}, "dqn": {"--dueling", "--epsilon", "--preset"}}
     assert shown == wanted.get(name, {"--epochs"})
     assert ("linear(1.0, 0.05, 10000.0)" in text) == (name == "dqn")
-    for cls in (ALGORITHMS[name].options, ALGORITHMS[name].network, ALGORITHMS[name].flags):
+    assert "(default: )" not in text
+    assert "(default: '')" not in text
+    assert not re.search(r"0 = the caller|`train`|FLOAT\|INT", text), "what only Python offers"
+    assert ("RUN..." in text) == (name == "distill")
+    for cls in (ALGORITHMS[name].options, ALGORITHMS[name].network, ALGORITHMS[name].flags, ALGORITHMS[name].module.Config):
         assert settings.comments(cls).keys() == {field.name for field in dataclasses.fields(cls)}
 
 

@@ -56,6 +56,11 @@ def test_the_running_mean_is_that_of_the_neighbours():
         assert curve.values[i] == pytest.approx(values[max(i - 5, 0) : i + 6].mean())
 
 
+def test_a_curve_of_few_points_is_not_smoothed():
+    few = Curve(np.arange(49), np.random.default_rng(0).normal(size=49))
+    assert few.smoothed() is few
+
+
 def test_a_curve_that_is_not_there_is_said(tmp_path):
     with pytest.raises(CheckpointError, match="with points yet"):
         find_curve(tmp_path, "a")

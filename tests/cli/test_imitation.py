@@ -78,6 +78,12 @@ def test_a_clone_does_as_its_teacher_did(clone, teachers):
     assert 0.8 < values["eval/accuracy", 10] <= 1
 
 
+def test_the_headline_says_how_much_each_teacher_plays(clone, teachers, tmp_path):
+    assert load_run(clone).about == f"10 epochs over 200 steps of {teachers('ppo')}"
+    both = imitate("distill", tmp_path / "both", teachers("ppo"), teachers("other"), flags=("--epochs", "1"))
+    assert load_run(both).about == f"1 epochs over 200 steps of each of {teachers('ppo')}, {teachers('other')}"
+
+
 def test_a_clone_is_a_run_like_any_other(clone, tmp_path, capsys):
     result = json.loads((clone / "result.json").read_text())
     assert (result["epochs"], result["env"], result["out"]) == (10, "CartPole", str(clone))

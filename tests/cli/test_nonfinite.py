@@ -122,6 +122,18 @@ def test_updates_among_many_are_skipped_and_counted(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, outcome.state.packed.params, run.fresh().packed.params)
 
 
+def test_a_memory_on_the_host_is_saved_as_it_is_after_the_failure(tmp_path, capsys):
+    """The state before it is gone: the ring is written in place. What was skipped has changed no weight."""
+    flags = ["--num-envs=2", "--learning-starts=8", "--lr=1e30", "--updates-per-turn=2", "--hidden=4", "--eval-episodes=2", "--quiet"]
+    out = tmp_path / "run"
+    assert main(["train", "dqn", "gym:CartPole-v1", "--total-steps=400", *flags, "--out", str(out)]) == 1
+    assert "could not be saved" not in (message := capsys.readouterr().err)
+    saved = RunDir(out).steps()[-1]
+    assert f"The state of step {saved} is saved in" in message
+    assert saved > 0
+    assert main(["resume", str(out), "--on-nonfinite", "skip", "--quiet"]) == 0
+
+
 def test_a_broken_environment_is_found_in_the_middle_of_a_turn(tmp_path):
     with pytest.raises(RunFailed, match=r"(?s)Poisoned gave 5 rewards that are not finite.*step 10 is saved"):
         train(make_dqn_run(tmp_path, Poisoned(reward=float("nan"), at=15)))

@@ -294,3 +294,12 @@ def test_rewards_are_combined_by_their_coefficient():
     np.testing.assert_allclose(combine_rewards(extrinsic, intrinsic, 0.01), [[1.005, 0.02]])
     with pytest.raises(rl.ShapeError, match=r"combine_rewards: intrinsic has shape \(2,\); it must be that of extrinsic, \(1, 2\)"):
         inspect.unwrap(combine_rewards)(extrinsic, intrinsic[0], 0.01)
+
+
+def test_what_is_not_finite_teaches_random_networks_nothing(getkey):
+    explorer = RND(BOX, key=getkey(), hidden=(16,), num_features=8)
+    good = jnp.ones((3, 4, 3))
+    _, explorer = explorer.reward(seen(good))
+    _, after = explorer.reward(seen(good.at[0, 0, 0].set(jnp.nan)))
+    for old, new in zip(jax.tree.leaves(explorer), jax.tree.leaves(after), strict=True):
+        np.testing.assert_array_equal(old, new)

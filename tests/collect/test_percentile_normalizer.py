@@ -96,3 +96,11 @@ def test_shares_and_decay_out_of_range_are_named(settings, message):
 def test_no_returns_are_an_error():
     with pytest.raises(rl.ShapeError, match=r"PercentileNormalizer\.update: returns has shape \(0,\); at least one is needed"):
         inspect.unwrap(PercentileNormalizer.update)(PercentileNormalizer.create(), jnp.zeros(0))
+
+
+def test_returns_that_are_not_finite_do_not_count():
+    returns, holes = jnp.arange(10.0), jnp.array([jnp.nan, jnp.inf, -jnp.inf])
+    clean = PercentileNormalizer.create().update(returns)
+    assert PercentileNormalizer.create().update(jnp.concatenate([holes, returns])) == clean
+    assert clean.update(holes) == clean
+    assert PercentileNormalizer.create().update(holes).scale == 1

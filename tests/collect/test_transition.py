@@ -16,7 +16,7 @@ B = 2
 def random_steps(rng, num_steps, *, masked=False, dead=False):
     """Steps of B environments whose observations are numbers of their own, so that any mistake of place shows."""
     terminated = rng.random((num_steps, B)) < 0.15
-    truncated = (rng.random((num_steps, B)) < 0.15) & ~terminated
+    truncated = rng.random((num_steps, B)) < 0.15  # at times both: a time limit says so even if the episode just ended
     ended = terminated | truncated
     valid = np.ones((num_steps, B), bool)
     if dead:  # the slot after an end is spent on the reset
@@ -60,7 +60,7 @@ def loop_transitions(steps, n, num_known):
                 if steps.terminated[k, b] or steps.truncated[k, b] or k == t + n - 1:
                     break
                 k += 1
-            if steps.mask is not None and steps.truncated[k, b]:
+            if steps.mask is not None and steps.truncated[k, b] and not steps.terminated[k, b]:
                 continue  # what would have been allowed is not known
             allowed = None if steps.mask is None else (np.ones(3, bool) if steps.terminated[k, b] else steps.mask[k + 1, b])
             out.append((steps.obs[t, b, 0], steps.action[t, b], reward, discount, steps.next_obs[k, b, 0], allowed))

@@ -1,5 +1,7 @@
 """A model with one vector of parameters is the same model."""
 
+import copy
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,3 +31,15 @@ def test_its_gradient_is_that_of_the_model_in_one_vector(getkey):
     (vector,) = jax.grad(lambda params: (flat.with_params(params).model(obs) ** 2).sum())(flat.params).values()
     np.testing.assert_allclose(vector, ravel_pytree(grads)[0], rtol=1e-6)
     assert jnp.abs(vector).max() > 0
+
+
+def test_a_model_without_floats_is_flat_already():
+    config = rl.Linear(1, 2, 3)
+    assert FlatModel(rl.nn.pack(config)).model == config
+
+
+def test_a_packed_model_can_be_copied(getkey):
+    env = rl.VecEnv(rl.envs.CartPole(), num_envs=1)
+    state = rl.ppo.init(rl.nn.ActorCritic(env, key=getkey()), env, rl.ppo.Config(), key=getkey())
+    obs = jnp.ones(4)
+    np.testing.assert_array_equal(copy.deepcopy(state).model(obs)[1], state.model(obs)[1])

@@ -92,3 +92,11 @@ def test_trees_that_differ_are_named_by_their_first_leaf(getkey):
         polyak(module(getkey()), module(getkey(), width=5), 0.5)
     with pytest.raises(rl.ShapeError, match="the same leaves, but differ in a class or a static field"):
         polyak(module(getkey()), module(getkey(), name="other"), 0.5)
+
+
+def test_the_ends_hold_for_what_is_not_finite():
+    wild, tame = jnp.array([jnp.nan, jnp.inf, -jnp.inf]), jnp.ones(3)
+    for tau in (0.0, jnp.zeros(())):
+        np.testing.assert_array_equal(polyak(tame, wild, tau), tame)
+    for tau in (1.0, jnp.ones(())):
+        np.testing.assert_array_equal(polyak(wild, tame, tau), tame)

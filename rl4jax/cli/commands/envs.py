@@ -1,11 +1,14 @@
-"""`rl4jax envs`."""
+"""`rl4jax envs`, and `rl4jax envs ENV`."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from ..algorithms import TRAINED
+import tyro
+
+from ..algorithms import TRAINED, built_in_twin
 from ..flags import parse
+from ..settings import to_toml
 
 if TYPE_CHECKING:
     import gymnasium
@@ -13,27 +16,50 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class EnvsFlags:
-    pass
+    env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV", help_behavior_hint="")] = ""
+    """Show the presets of this one."""
 
 
 def command(argv: Sequence[str]) -> int:
-    parse(EnvsFlags, argv, command="envs", description="List the built-in environments, their spaces, and which have a preset.")
+    about = "List the built-in environments, their spaces, and which have a preset; or show the presets of one environment."
+    flags = parse(EnvsFlags, argv, command="envs", description=about)
+    if flags.env:
+        print_presets(flags.env)
+    else:
+        print_table()
+    return 0
+
+
+def print_table() -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from rl4jax.envs.registry import BUILT_IN, make
 
-    table = Table("environment", "observation", "action", "preset", box=None, header_style="bold")
-    for name in BUILT_IN:
-        env = make(name)
-        table.add_row(name, short(env.observation_space), short(env.action_space), presets_of(name))
-    for name in dict.fromkeys(name for algorithm in TRAINED.values() for name in algorithm.presets):
-        if name not in BUILT_IN:
-            table.add_row(name, "Gymnasium", "Gymnasium", presets_of(name))
+    names = list(dict.fromkeys([*BUILT_IN, *(name for algorithm in TRAINED.values() for name in algorithm.presets)]))
+    table = Table(Column("environment", no_wrap=True), "observation", "action", "preset", box=None, header_style="bold")
+    for name in names:
+        env = make(name) if name in BUILT_IN else None
+        spaces = (short(env.observation_space), short(env.action_space)) if env else ("Gymnasium", "Gymnasium")
+        table.add_row(name, *spaces, presets_of(name))
     console = Console(markup=False, highlight=False, emoji=False)
+    console.width = max(console.width, 80)  # below that names would be cut, and they are there to be typed
     console.print(table)
-    console.print("\nAny environment of Gymnasium is gym:ID, such as gym:CartPole-v1.")
-    return 0
+    console.print("\nAny environment of Gymnasium is gym:ID, such as gym:CartPole-v1. `rl4jax envs ENV` shows the presets of one.")
+
+
+def print_presets(name: str) -> None:
+    """What each algorithm begins with in an environment, as a file for `--config` would say it."""
+    from ..environment import close, make_env
+
+    if not presets_of(name):
+        close(make_env(name, 1))  # raises if there is none of this name
+        twin = built_in_twin(name)
+        also = f" ({twin}, built in, has one.)" if presets_of(twin) else ""
+        print(f"No preset for {name}: every algorithm begins with its defaults.{also}")
+    for algorithm in TRAINED.values():
+        if name in algorithm.presets:
+            print(f"# rl4jax {algorithm.command} {name}\n{to_toml(dict(algorithm.presets[name]))}")
 
 
 def presets_of(name: str) -> str:

@@ -20,7 +20,7 @@ ALIKE = ("seed", "total_steps", "log_every", "checkpoint_every", "keep", "eval_e
 
 @dataclasses.dataclass(frozen=True)
 class PlotFlags:
-    runs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN...")]
+    runs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN...", help_behavior_hint="")]
     """The folders of the runs."""
     out: str | None = None
     """The PNG; none: curve.png in the folder of a single run, curves.png here for several; of another metric its name.png."""
@@ -46,14 +46,26 @@ def command(argv: Sequence[str]) -> int:
     name = ("curve" if len(runs) == 1 else "curves") if metric == usual else metric.replace("/", "_")
     out = Path(flags.out) if flags.out else (runs[0] if len(runs) == 1 else Path()) / f"{name}.png"
     titles = dict.fromkeys(algorithm_of(config).title for config in configs)
-    envs = sorted({str(config.get("env", run.name)) for run, config in zip(runs, configs, strict=True)})
-    about = {"key": metric, "title": f"{', '.join(titles)} on {', '.join(envs)}", "unit": algorithm.unit}
+    envs = [str(config.get("env", run.name)) for run, config in zip(runs, configs, strict=True)]
+    about = {"key": metric, "title": f"{', '.join(titles)} on {', '.join(sorted(set(envs)))}", "unit": algorithm.unit}
     if flags.mean:
         plot_means(groups_of(runs), out, **about)
     else:
-        plot_runs(runs, out, **about)
+        plot_runs(runs, out, names=names_of(runs, envs), **about)
     print(out)
     return 0
+
+
+def names_of(runs: Sequence[Path], envs: Sequence[str]) -> list[str]:
+    """What tells the runs apart: their folders, and their environments if these differ."""
+    if len(runs) == 1:
+        return ["training"]
+    names = [run.resolve().name for run in runs]
+    if len(set(names)) < len(runs):
+        names = [str(run) for run in runs]
+    if len(set(envs)) == 1:
+        return names
+    return [name if env in name else f"{name} ({env})" for name, env in zip(names, envs, strict=True)]
 
 
 def config_of(run: Path) -> dict[str, Any]:

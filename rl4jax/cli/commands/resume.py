@@ -53,7 +53,8 @@ def command(argv: Sequence[str]) -> int:
 def check_is_longer(run) -> None:
     """Raise if the run has gone further than it should go."""
     done = next((step for step in reversed(run.directory.steps()) if is_readable(run, step)), 0)
-    require(run.last_step >= done, "--total-steps", run.options.total_steps, f"at least {done}: so far has {run.path} been trained")
+    rule = f"at least {done}, the steps that {run.path} has been trained for"
+    require(run.last_step >= done, "--total-steps", run.options.total_steps, rule)
 
 
 def is_readable(run, step: int) -> bool:

@@ -1,5 +1,6 @@
 """A bonus for what a network cannot foretell yet: random network distillation (Burda et al. 2019)."""
 
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -129,6 +130,8 @@ def _pay_and_learn(explorer: RND, obs: PyTree, valid: Bool[Array, "T B"]) -> tup
         lambda e: (e.predictor, e.opt_state, e.obs_stats, e.return_stats, e.discounted_return),
         explorer, (*learner, obs_stats, return_stats, discounted_return),
     )  # fmt: skip
+    finite = jnp.isfinite(sum(x.sum() for x in jax.tree.leaves(learned) if jnp.issubdtype(x.dtype, jnp.inexact)))
+    learned = jax.tree.map(functools.partial(jnp.where, finite), learned, explorer)  # else all that follows would be NaN
     return error / jnp.sqrt(return_stats.var + 1e-8), learned
 
 

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from rl4jax.core.number import Number
+from rl4jax.core.errors import require
+from rl4jax.core.number import Number, is_concrete
 
 
 def importance_weights(
@@ -18,5 +19,7 @@ def importance_weights(
     >>> importance_weights(jnp.array([0.5, 0.25]), 4, beta=1.0).tolist()
     [0.5, 1.0]
     """
+    if is_concrete(beta):
+        require(bool(np.all((np.asarray(beta) >= 0) & (np.asarray(beta) <= 1))), "importance_weights: beta", beta, "in [0, 1]")
     weight = jnp.power(size * jnp.asarray(probability, jnp.float32), -beta)
     return weight / weight.max()

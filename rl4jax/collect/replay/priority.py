@@ -11,6 +11,7 @@ from rl4jax.core.number import is_concrete
 
 AnyArray = TypeVar("AnyArray", Array, np.ndarray)
 _LEAST = 1e-6  # so that an item without error is drawn at times
+_MOST = 1e30  # so that the sum over a whole ring is a float32
 
 
 def check_alpha(alpha: Any, what: str) -> None:
@@ -25,10 +26,10 @@ def check_errors(slots: Any, error: Any, what: str) -> None:
 
 
 def priority_of_error(error: Float[AnyArray, " N"], alpha: Float[AnyArray, ""], largest: Float[AnyArray, ""]) -> Float[AnyArray, " N"]:
-    """`(|error| + 1e-6) ** alpha`; the largest so far for an error that is not finite, which would spoil every sum above it."""
+    """`(|error| + 1e-6) ** alpha`, at most 1e30; the largest so far for an error that is not finite, which would spoil every sum."""
     xp: Any = error.__array_namespace__()
     priority = (xp.abs(error) + _LEAST) ** alpha
-    return xp.where(xp.isfinite(priority), priority, largest)
+    return xp.minimum(xp.where(xp.isfinite(priority), priority, largest), _MOST)
 
 
 def stratify(bits: UInt32[AnyArray, " N"]) -> UInt32[AnyArray, " N"]:

@@ -77,7 +77,7 @@ class Replay(NamedTuple):
         """The items in given slots. Inside of `jit` nobody can say that one is empty."""
         if is_concrete(slots) and is_concrete(self.size) and jnp.ndim(self.size) == 0:
             check_slots(np.asarray(slots), int(self.size), "Replay.at")
-        return jax.tree.map(lambda x: x.at[slots].get(mode="clip"), self.storage)
+        return jax.tree.map(lambda x: x.at[jnp.asarray(slots)].get(mode="clip"), self.storage)
 
     def items(self) -> PyTree:
         """All items, oldest first, in NumPy arrays. Outside of `jit` only: their number is a shape."""

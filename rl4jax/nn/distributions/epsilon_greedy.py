@@ -68,7 +68,8 @@ class EpsilonGreedy(AbstractDistribution):
 
     def mode(self) -> Int32[Array, ""]:
         """The allowed choice with the highest value, the first of equals."""
-        return jnp.argmax(jnp.where(self.allowed, self.q_values, -jnp.inf)).astype(jnp.int32)
+        least = jnp.finfo(self.q_values.dtype).min  # above what is forbidden, even if all values are -inf
+        return jnp.argmax(jnp.where(self.allowed, jnp.maximum(self.q_values, least), -jnp.inf)).astype(jnp.int32)
 
     def tempered(self, temperature: Number) -> Categorical:
         """The same probabilities to the power of `1 / temperature`."""

@@ -1,12 +1,13 @@
 """Both sum trees against an array of priorities and a running sum."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
 from hypothesis import given, settings, strategies as st
 
-from rl4jax.collect.replay import host_sum_tree, sum_tree
+from rl4jax.collect.replay import HostPrioritizedReplay, PrioritizedReplay, host_sum_tree, sum_tree
 
 CAPACITIES = [1, 16, 300]  # one level with one slot, one full level, three levels
 set_in_graph = jax.jit(sum_tree.set_priority)
@@ -93,3 +94,12 @@ def test_a_slot_without_priority_is_never_found(make, change, find):
     tree = change(make(capacity), slots, priority, np.ones(12, bool))
     bits = np.concatenate([np.arange(64), 2**32 - 1 - np.arange(64)]).astype(np.uint32)
     assert set(np.asarray(find(tree, bits)).tolist()) <= set(slots.tolist())
+
+
+@pytest.mark.parametrize("kind", [PrioritizedReplay, HostPrioritizedReplay])
+def test_huge_errors_do_not_overflow_the_sum(kind):
+    ring = kind.empty(4, like=jnp.int32(0), alpha=1.0).add(np.arange(4, dtype=np.int32))
+    ring = ring.reprioritize(np.arange(4), np.full(4, 2e38, np.float32))
+    sample = ring.sample_with(np.arange(8, dtype=np.uint32) * np.uint32(2**29))
+    np.testing.assert_allclose(sample.probability, 0.25)
+    assert sorted(set(np.asarray(sample.slots).tolist())) == [0, 1, 2, 3]
