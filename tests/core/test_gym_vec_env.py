@@ -588,7 +588,7 @@ def test_after_an_error_in_a_step_the_old_state_is_refused():
         state, _ = env.step(state, np.array([1]))
     with pytest.raises(rl.EnvError, match="reward of environment 0 at step 3"):
         env.step(state, np.array([1]))
-    with pytest.raises(rl.EnvError, match="After an error, reset"):
+    with pytest.raises(rl.EnvError, match="To go on, begin new episodes"):
         env.step(state, np.array([1]))
     env.reset(jax.random.key(1))
 
