@@ -206,7 +206,6 @@ def update(
     one to `init`. `reduce` averages gradients and metrics over machines. A gradient step whose loss or gradient is not finite is left
     out and counted in `train/skipped`.
     """
-    check_priorities(state.replay, cfg.prioritized)
     if not isinstance(state.replay, Replay | PrioritizedReplay):
         return update_on_host(state, rollout, cfg, opt, reduce)
     # In-graph environments have no dead slots. One on the host may, if its rollouts are learned from here.
@@ -217,6 +216,7 @@ def update(
 
 @functools.partial(jax.jit, static_argnames=("all_valid", "opt", "reduce"))
 def _update_in_graph(state, rollout, cfg, all_valid, opt, reduce):
+    check_priorities(state.replay, cfg.prioritized)
     check_optimizer("dqn", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
     window, transitions, valid = fold(state.window, rollout, cfg.n_step, cfg.gamma, jnp)
     all_real = all_valid and cfg.n_step == 1 and rollout.mask is None

@@ -13,6 +13,7 @@ from rl4jax.collect.play import as_rollout, choose, choose_on_host, draw_noise, 
 from rl4jax.collect.rollout import Rollout
 from rl4jax.collect.transition import fold
 from rl4jax.core.gym_vec_env import GymVecEnv
+from rl4jax.core.host_arrays import read_only
 from rl4jax.core.on_device import on_device, once
 from rl4jax.core.random_blocks import drawn_ahead
 from rl4jax.nn.distributions.epsilon_greedy import EpsilonGreedy
@@ -23,6 +24,7 @@ from rl4jax.nn.q_policy import QPolicy, pack_policy
 from .loop import Metrics
 from .optimizer import check_optimizer
 from .q_learning import METRICS, MOST_STEPS, bits_of_update, epsilon_at, learn, make_optimizer, no_sums, play_key, summarize
+from .q_memory import check_priorities
 
 State = Any  # dqn.State
 
@@ -100,6 +102,7 @@ def known_optimizers(key: PRNGKeyArray) -> list[Any]:
 def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: Any) -> tuple[State, Metrics]:
     """Like `dqn.update`, with a ring in the memory of the host, or on its disk."""
     settings, num_updates = once(settings_of, cfg), int(state.num_updates)
+    check_priorities(state.replay, settings.prioritized)
     optimizers = once(known_optimizers, state.key)
     if opt not in optimizers:  # before anything is remembered, which cannot be undone
         check_optimizer("dqn", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
@@ -134,9 +137,8 @@ def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: A
         learner._replace(num_gradient_steps=np.int32(num_gradient_steps)), **moved, num_updates=np.int32(num_updates + 1)
     )
     if seen_next is not None:
-        action = action.astype(np.int32)
-        action.flags.writeable = False
-        once(foresights, learned.packed).append(Foresight(settings.num_steps, seen_by_first_action(learned), action))
+        foresight = Foresight(settings.num_steps, seen_by_first_action(learned), read_only(action.astype(np.int32)))
+        once(foresights, learned.packed).append(foresight)
     return learned, combine(answers) | {"train/epsilon": state.epsilon}
 
 
