@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from . import presets
@@ -87,3 +87,9 @@ def built_in_twin(env: str) -> str:
     """
     found = re.fullmatch(r"gym:(?:rl4jax/)?(\w+)-v\d+", env)
     return found[1] if found else ""
+
+
+def hint_at_twin(env: str, algorithms: Iterable[Algorithm]) -> str:
+    """For an environment without a preset: that its built-in twin has one, if so, for one of these algorithms."""
+    twin = built_in_twin(env)
+    return f" ({twin}, built in, has one.)" if any(twin in algorithm.presets for algorithm in algorithms) else ""

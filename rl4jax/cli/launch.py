@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rl4jax.core.errors import ConfigError, missing_extra
 
-from .algorithms import Algorithm, built_in_twin
+from .algorithms import Algorithm, hint_at_twin
 from .flags import read_settings
 from .main import say
 from .output import hint, stdout_for_result
@@ -56,9 +56,7 @@ def about_preset(algorithm: Algorithm, env: str) -> str:
     """Whether the settings begin with a preset."""
     if env in algorithm.presets:
         return f"Settings that are known to learn {env}, and your flags; --no-preset for the defaults."
-    twin = built_in_twin(env)
-    also = f" ({twin}, built in, has one.)" if twin in algorithm.presets else ""
-    return f"No preset for {env}: {algorithm.title}'s defaults, and your flags.{also}"
+    return f"No preset for {env}: {algorithm.title}'s defaults, and your flags.{hint_at_twin(env, [algorithm])}"
 
 
 def run_session(run: "AbstractRun", *, as_json: bool, quiet: bool, stdout: Any) -> int:

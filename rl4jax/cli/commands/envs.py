@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from ..algorithms import TRAINED, built_in_twin
+from ..algorithms import TRAINED, hint_at_twin
 from ..flags import parse
 from ..settings import to_toml
 
@@ -54,9 +54,7 @@ def print_presets(name: str) -> None:
 
     if not presets_of(name):
         close(make_env(name, 1))  # raises if there is none of this name
-        twin = built_in_twin(name)
-        also = f" ({twin}, built in, has one.)" if presets_of(twin) else ""
-        print(f"No preset for {name}: every algorithm begins with its defaults.{also}")
+        print(f"No preset for {name}: every algorithm begins with its defaults.{hint_at_twin(name, TRAINED.values())}")
     for algorithm in TRAINED.values():
         if name in algorithm.presets:
             print(f"# rl4jax {algorithm.command} {name}\n{to_toml(dict(algorithm.presets[name]))}")
