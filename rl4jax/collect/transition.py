@@ -64,7 +64,7 @@ def fold(window: Window, rollout: Rollout, n_step: int, gamma: Any, xp: Any) -> 
     """
     _check(window, rollout, n_step)
     if n_step == 1 and rollout.mask is None:  # nothing to wait for
-        discount = ~rollout.terminated * xp.float32(gamma)
+        discount = xp.where(rollout.terminated, 0, xp.float32(gamma))
         items = (rollout.obs, rollout.action, rollout.reward, discount, rollout.next_obs, None, rollout.valid)
         *items, valid = (map_arrays(_flat, part) for part in items)
         return window, Transition(*items), valid

@@ -126,12 +126,14 @@ def action_writer(space: Any, shown: Any, num_envs: int, name: str = "action") -
 
     if isinstance(space, spaces.Box):
         return write_box
-    size = shown.n if isinstance(shown, spaces.Discrete) else shown.nvec
-    start = 0 if isinstance(space, spaces.MultiBinary) else space.start
+    # Of a single choice Python's integers, with which NumPy compares faster than with its own.
+    size = int(shown.n) if isinstance(shown, spaces.Discrete) else shown.nvec
+    start = 0 if isinstance(space, spaces.MultiBinary) else int(space.start) if isinstance(space, spaces.Discrete) else space.start
 
     def write_choice(action: Any) -> np.ndarray:
         action = checked(action)
-        _require((action >= 0) & (action < size), action, shown, name, "Count actions from 0.")
+        unsigned = action.view(f"u{action.itemsize}")  # what is negative is then huge: one comparison instead of two
+        _require(unsigned < size, action, shown, name, "Count actions from 0.")
         return (action.reshape(num_envs, *space.shape) + start).astype(own)
 
     return write_choice

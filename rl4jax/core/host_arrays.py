@@ -22,5 +22,5 @@ def arrays_of(tree: PyTree) -> Sequence[Any]:
 
 def read_only(x: np.ndarray) -> np.ndarray:
     """The same array, which from now on nobody can write into, as with JAX's."""
-    x.flags.writeable = False
+    x.setflags(write=False)
     return x

@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from .on_device import once
 
-_MOST_TURNS, _MOST_NUMBERS = 64, 2**16
+_MOST_TURNS, _MOST_NUMBERS = 512, 2**16
 
 
 def drawn_ahead(draw: Callable[..., Any], key: PRNGKeyArray, turn: int, shape: tuple[int, ...]) -> np.ndarray:

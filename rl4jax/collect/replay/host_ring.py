@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
 from rl4jax.core.contract import check_key
 from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
+from rl4jax.core.host_arrays import read_only
 from rl4jax.core.number import is_concrete
 
 from .groups import group_slots
@@ -56,8 +57,8 @@ class AbstractHostReplay(abc.ABC):
         check_bits(bits, f"{type(self).__name__}.sample_with")
         size = self.size
         check_not_empty(size, f"{type(self).__name__}.sample")
-        slots = (np.asarray(bits) % np.uint32(size)).astype(np.int64)
-        return Sample(self._read(slots), slots, np.full(len(slots), 1 / size, np.float32))
+        slots = (np.asarray(bits) % size).astype(np.int64)
+        return Sample(self._read(slots), slots, equal_chances(len(slots), size))
 
     def at(self, slots: Int[Array | np.ndarray, "*N"]) -> PyTree:
         """The items in given slots."""
@@ -97,6 +98,12 @@ class AbstractHostReplay(abc.ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(size={self.size}, capacity={self.capacity})"
+
+
+@functools.lru_cache(maxsize=16)
+def equal_chances(num: int, size: int) -> Float[np.ndarray, " N"]:
+    """How likely each of `num` items was to be drawn from a ring of `size`: handed out again and again once it is full."""
+    return read_only(np.full(num, 1 / size, np.float32))
 
 
 def draw_bits(num: int, key: PRNGKeyArray, what: str) -> UInt32[np.ndarray, " N"]:
