@@ -15,6 +15,7 @@ from statistics import median  # noqa: E402
 import dqn_speed  # noqa: E402
 import env_steps  # noqa: E402
 import jax  # noqa: E402
+import nn_speed  # noqa: E402
 import ppo_speed  # noqa: E402
 import replay_speed  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -22,7 +23,7 @@ from rich.table import Table  # noqa: E402
 
 
 def main() -> int:
-    rows = [row for module in (env_steps, ppo_speed, dqn_speed, replay_speed) for row in module.rows()]
+    rows = [row for module in (env_steps, ppo_speed, dqn_speed, replay_speed, nn_speed) for row in module.rows()]
     table = Table("comparison", "rl4jax", "peer", "ratio", "promised", title=f"{os.cpu_count()} cores, jax {jax.__version__}, medians")
     for row in rows:
         kept = "[green]" if row.ratio >= row.at_least else "[red]"

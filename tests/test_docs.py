@@ -1,6 +1,7 @@
 """The documentation is true: its code runs, and it describes every public name."""
 
 import inspect
+import operator
 import re
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def public_names(package):
 
 
 VERBS = ("Config", "State", "init", "act", "collect", "loss", "update", "train")
-PACKAGES = ("collect", "envs", "nn")
+PACKAGES = ("collect", "envs", "gradients", "nn")
 PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if not inspect.ismodule(getattr(rl, name))}
 PUBLIC |= {f"rl4jax.{package}.{name}": value for package in PACKAGES for name, value in public_names(getattr(rl, package)).items()}
 MODULES = {
@@ -54,8 +55,9 @@ MODULES = {
     "bc": ("Config", "State", "Demonstrations", "from_arrays", "from_rollouts", "from_minari", "init", "act", "loss", "update", "train"),
     "distill": ("Config", "State", "Targets", "label", "merge", "init", "act", "loss", "update", "train"),
     "losses": ("value_loss", "policy_loss_discrete", "policy_loss_continuous", "multi_head_value_loss"),
+    "gradients.safe": ("where", "log", "sqrt", "norm", "max"),
 }
-PUBLIC |= {f"rl4jax.{module}.{name}": getattr(getattr(rl, module), name) for module, names in MODULES.items() for name in names}
+PUBLIC |= {f"rl4jax.{module}.{name}": getattr(operator.attrgetter(module)(rl), name) for module, names in MODULES.items() for name in names}
 
 
 @pytest.mark.parametrize("path", PUBLIC)

@@ -45,7 +45,7 @@ def init(model: Model, data: Demonstrations, cfg: Config, *, key: PRNGKeyArray, 
     """The state before the first step; raises unless the model can do what was done in each demonstration."""
     epochs.count("bc.init: data", data)
     pi = epochs.check_learner("bc.init: model", model, data.obs)
-    wanted, done = describe(jax.eval_shape(lambda pi: pi.mode(), pi)), describe(jax.tree.map(lambda x: x[0], data.action))
+    wanted, done = describe(eqx.filter_eval_shape(lambda pi: pi.mode(), pi)), describe(jax.tree.map(lambda x: x[0], data.action))
     if wanted != done:
         raise ShapeError(
             f"bc.init: each action of data is {done}, but the {type(pi).__name__} of {type(model).__name__} chooses {wanted}. "

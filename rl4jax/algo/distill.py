@@ -14,7 +14,7 @@ import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from rl4jax.core.contract import describe
-from rl4jax.core.errors import ShapeError, require
+from rl4jax.core.errors import ConfigError, ShapeError, require
 from rl4jax.core.number import Number, is_concrete
 from rl4jax.core.number_rules import NOT_NEGATIVE, POSITIVE, check_numbers
 from rl4jax.core.schedule import Schedule, as_setting
@@ -68,7 +68,12 @@ def label(teacher: Model, obs: PyTree, mask: Bool[Array | np.ndarray, "N A"] | N
     Q-network the targets are its best choices, whatever its epsilon.
     """
     epochs.count("distill.label: (obs, mask)", (obs, mask))
-    epochs.check_memoryless("distill.label: teacher", teacher, obs)
+    pi = epochs.check_memoryless("distill.label: teacher", teacher, obs)
+    if not all(isinstance(x, jax.ShapeDtypeStruct) or eqx.is_array_like(x) for x in jax.tree.leaves(pi)):
+        raise ConfigError(
+            f"distill.label: the {type(pi).__name__} of {type(teacher).__name__} has a head that holds something else than arrays, which "
+            f"cannot be written down once per observation. Make such fields static: eqx.field(static=True)."
+        )
     return _label(pack(teacher), obs, mask)
 
 

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -17,7 +18,7 @@ def value_loss(value: Float[Array, "*N"], target: Float[Array, "*N"], delta: Num
     """
     _same_shape("value_loss", value=value, target=target)
     if is_concrete(delta):
-        require(bool(jnp.all(jnp.asarray(delta) > 0)), "value_loss: delta", delta, "positive")
+        require(bool(np.all(np.asarray(delta) > 0)), "value_loss: delta", delta, "positive")
     return optax.losses.huber_loss(value, jax.lax.stop_gradient(target), delta=delta).mean()
 
 

@@ -1,18 +1,17 @@
 """The optimizer that every algorithm uses unless it is given another, and a step with it."""
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from rl4jax.core.errors import ConfigError
 from rl4jax.core.number import Number
-from rl4jax.nn.clip import clip_grad_norm
+from rl4jax.gradients.clip import clip_by_global_norm
+from rl4jax.gradients.finite import all_finite, keep_if
 
 
 def make_adam(lr: Number, eps: Number, max_grad_norm: Number) -> optax.GradientTransformation:
@@ -20,7 +19,7 @@ def make_adam(lr: Number, eps: Number, max_grad_norm: Number) -> optax.GradientT
 
     On all parameters as one vector: a CPU takes longer to start an operation on a small matrix than to run it.
     """
-    clip = optax.stateless(lambda grads, _: clip_grad_norm(grads, max_grad_norm)[0])
+    clip = optax.stateless(lambda grads, _: clip_by_global_norm(grads, max_grad_norm)[0])
     return optax.flatten(optax.chain(clip, optax.scale_by_adam(eps=eps), optax.scale_by_learning_rate(lr)))
 
 
@@ -57,7 +56,6 @@ def gradient_step(
     grads, metrics = reduce((grads, metrics))
     changes, new_opt_state = optimizer.update(grads, opt_state, params)
     norm = optax.tree.norm(ravel_pytree(grads)[0])  # as in our optimizer, so that it is computed once
-    finite = jnp.isfinite(metrics["train/loss"] + norm + ravel_pytree(changes)[0].sum())
-    after = (optax.apply_updates(params, changes), new_opt_state)
-    params, opt_state = jax.tree.map(functools.partial(jnp.where, finite), after, (params, opt_state))
+    finite = all_finite((metrics["train/loss"], norm, ravel_pytree(changes)[0]))
+    params, opt_state = keep_if(finite, (optax.apply_updates(params, changes), new_opt_state), (params, opt_state))
     return Step(params, opt_state, metrics | {"train/grad_norm": norm, "train/skipped": 1.0 - finite}, extra)

@@ -30,6 +30,7 @@ from rl4jax.core.on_device import on_device
 from rl4jax.core.running_stats import RunningStats
 from rl4jax.core.schedule import Schedule, as_setting, value_at
 from rl4jax.core.vec_env import check_vec_env
+from rl4jax.gradients.finite import all_finite, keep_if
 from rl4jax.nn.model import Model, Normalized, initial_carry
 from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
@@ -149,6 +150,7 @@ class Batch(NamedTuple):
     target: Float[Array, "*N"]  # of the value
     valid: Bool[Array, "*N"]
     is_first: Bool[Array, "*N"]
+    privileged: PyTree = None  # what only a critic may see
 
 
 def loss(model: Model, batch: Batch, cfg: Config, carry: PyTree = None) -> tuple[Float[Array, ""], Metrics]:
@@ -242,10 +244,9 @@ def _update(state, rollout, cfg, opt, reduce):
     before = (state.packed.params, state.opt_state)
     (after, _), (metrics, ran) = jax.lax.scan(epoch, (before, jnp.zeros(())), jax.random.split(shuffle_key, cfg.update_epochs))
 
-    finite = jnp.isfinite(metrics["train/loss"] + metrics["train/grad_norm"]).all() & jnp.isfinite(optax.tree.norm(after[0]))
+    finite = all_finite((metrics["train/loss"], metrics["train/grad_norm"], after[0]))
     old_stats = (state.obs_stats, state.reward_scale)
-    keep = functools.partial(jnp.where, finite)
-    (params, opt_state), stats = jax.tree.map(keep, (after, learned_stats), (before, old_stats))
+    (params, opt_state), stats = keep_if(finite, (after, learned_stats), (before, old_stats))
     metrics = {name: x.mean(1).sum(0, where=ran) / ran.sum() for name, x in metrics.items()} | {
         "train/explained_variance": explained_variance(batch),
         "train/lr": jnp.asarray(value_at(cfg.lr, state.num_updates)),
@@ -278,6 +279,7 @@ def prepare(state: State, rollout: Rollout, cfg: Config) -> tuple[Batch, tuple]:
     batch = Batch(
         obs, rollout.action, rollout.mask, rollout.log_prob, rollout.value,
         advantage=advantage, target=advantage + rollout.value, valid=rollout.valid, is_first=rollout.is_first,
+        privileged=rollout.privileged,
     )  # fmt: skip
     return jax.lax.stop_gradient(batch), (obs_stats, reward_scale)
 

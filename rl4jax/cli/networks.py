@@ -15,6 +15,7 @@ class FeedForwardOptions:
 
     hidden: tuple[int, ...] = (64, 64)  # sizes of the layers of the network
     activation: str = "tanh"  # elu, gelu, relu, silu or tanh
+    norm: Literal["none", "layer", "rms"] = "none"  # of each layer, before its activation
     shared: bool = False  # one trunk for policy and value
     log_std: Literal["parameter", "model"] = "parameter"  # continuous actions: one spread for all states, or one that the model computes
     squash: bool = False  # continuous actions: keep them inside their box by tanh instead of by clipping
@@ -38,6 +39,7 @@ class QNetworkOptions:
 
     hidden: tuple[int, ...] = (64, 64)  # sizes of the layers of the network
     activation: str = "relu"  # elu, gelu, relu, silu or tanh
+    norm: Literal["none", "layer", "rms"] = "none"  # of each layer, before its activation
     dueling: bool = False  # the value of a state and the advantages of its actions are learned apart
 
     def build(self, env: "AnyVecEnv", key: "PRNGKeyArray") -> Any:

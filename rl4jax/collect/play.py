@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,7 @@ from rl4jax.core.spaces import clip_action, mask_allows
 from rl4jax.core.vec_env import VecEnv, VecStep
 from rl4jax.nn.model import Model, apply, reset_carry
 from rl4jax.nn.packed import Packed, pack
+from rl4jax.nn.privileged import informed
 
 from .playing import AnyVecEnv, Playing
 from .rollout import Rollout
@@ -34,6 +36,7 @@ class Moment(NamedTuple):
     carry: PyTree  # acted with
     next_carry: PyTree
     privileged: PyTree
+    next_privileged: PyTree  # of what the step led to, as final_obs
     reward: Float[Any, "*T B"]
     terminated: Bool[Any, "*T B"]
     truncated: Bool[Any, "*T B"]
@@ -71,7 +74,7 @@ def play_in_graph(
         action, log_prob, carry, next_carry = choose(packed.model, obs, is_first, carry, mask, now_noise(drawn))
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action), key)
         moment = Moment(
-            obs, action, log_prob, mask, carry, next_carry, privileged,
+            obs, action, log_prob, mask, carry, next_carry, privileged, step.final_privileged,
             step.reward, step.terminated, step.truncated, step.final_obs, valid=None, is_first=None,
         )  # fmt: skip
         return (env_state, step.obs, next_is_first(step), next_carry), moment
@@ -112,7 +115,7 @@ def play_by(choose_at: Callable[..., tuple], env: GymVecEnv, playing: Playing, n
         action = map_arrays(np.asarray, action)
         env_state, step = env.step(env_state, clip_action(env.single_action_space, action))
         moment = Moment(
-            obs, action, None, mask, carry, next_carry, None,
+            obs, action, None, mask, carry, next_carry, None, None,
             step.reward, step.terminated, step.truncated, step.final_obs, step.valid, is_first,
         )  # fmt: skip
         moments.append(moment)
@@ -153,7 +156,7 @@ def choose(
 def noise_maker(model: Model, playing: Playing) -> Callable[[PRNGKeyArray], PyTree]:
     """What draws the noise of one action of this model: it depends on shapes only."""
     obs, carry = jax.tree.map(lambda x: x[0], (playing.obs, playing.carry))
-    return jax.eval_shape(lambda: apply(model, obs, carry)[0]).noise
+    return eqx.filter_eval_shape(lambda: apply(model, obs, carry)[0]).noise
 
 
 def draw_ahead(model: Model, playing: Playing, keys: Key[Array, "T B"]) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
@@ -194,6 +197,7 @@ def as_rollout(moments: Moment, carry: PyTree, episode_return: Float[Any, "T B"]
         valid=moments.valid,
         carry=carry,
         privileged=moments.privileged,
+        next_privileged=moments.next_privileged,
         episode_return=episode_return,
         episode_length=episode_length,
     )
@@ -202,11 +206,12 @@ def as_rollout(moments: Moment, carry: PyTree, episode_return: Float[Any, "T B"]
 def judge(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout, Float[Array, " B"], Int32[Array, " B"]]:
     """The same with values."""
 
-    def value_of(obs, carry):
-        return apply(packed.model, obs, carry)[1]
+    def value_of(obs, carry, privileged):
+        return apply(informed(packed.model, privileged), obs, carry)[1]
 
-    value = jax.vmap(jax.vmap(value_of))(moments.obs, moments.carry)
-    next_value = next_values(packed.model, value, moments.final_obs, moments.next_carry, moments.terminated, moments.truncated)
+    value = jax.vmap(jax.vmap(value_of))(moments.obs, moments.carry, moments.privileged)
+    after = (moments.final_obs, moments.next_carry, moments.next_privileged)
+    next_value = next_values(packed.model, value, *after, moments.terminated, moments.truncated)
     rollout, episode_return, episode_length = remember(packed, playing, moments)
     rollout = rollout._replace(value=value, next_value=next_value)
     return rollout, episode_return, episode_length

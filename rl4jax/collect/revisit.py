@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from rl4jax.nn.model import Model, apply, reset_carry
+from rl4jax.nn.distributions import AbstractDistribution
+from rl4jax.nn.model import Model, Sequential, apply, reset_carry
+from rl4jax.nn.privileged import Privileged, informed
 
 from .rollout import Rollout
 from .values_after import next_values
@@ -18,6 +20,7 @@ class Steps(NamedTuple):
     action: PyTree
     mask: Bool[Array, "*N A"] | None
     is_first: Bool[Array, "*N"]
+    privileged: PyTree = None  # what only a critic may see
 
 
 class Said(NamedTuple):
@@ -37,22 +40,40 @@ def reconsider(model: Model, steps: Any, carry: PyTree) -> Said:
 
     def one(carry, now):
         carry = reset_carry(model, carry, now.is_first)
-        pi, value, carry = apply(model, now.obs, carry, now.mask)
-        return carry, Said(pi.log_prob(now.action), pi.entropy(now.action), value, carry)
+        pi, value, carry = apply(informed(model, now.privileged), now.obs, carry, now.mask)
+        return carry, _said(pi, value, now.action, carry)
 
     if carry is None:
         return jax.vmap(one, in_axes=(None, 0))(None, steps)[1]
+    if isinstance(model, Sequential) and not isinstance(model, Privileged):  # whose values need more than features
+        return _reconsider_columns(model, steps, carry)
     return jax.lax.scan(jax.vmap(one), carry, steps)[1]
+
+
+def _reconsider_columns(model: Sequential, steps: Any, carry: PyTree) -> Said:
+    """The same, twice as fast: only the memory is computed step by step."""
+
+    def one(features, action, mask, carry):
+        pi, value = model.answer(features)
+        return _said(pi.masked(mask), value, action, carry)
+
+    features, carries = model.along(steps.obs, carry, steps.is_first)
+    return jax.vmap(jax.vmap(one))(features, steps.action, steps.mask, carries)
+
+
+def _said(pi: AbstractDistribution, value: Float[Array, ""], action: PyTree, next_carry: PyTree) -> Said:
+    return Said(pi.log_prob(action), pi.entropy(action), value, next_carry)
 
 
 def revisit(model: Model, rollout: Rollout) -> tuple[Said, Float[Array, "T B"]]:
     """What the model says of each step `[T, B]`, and its value of what the step led to: 0 after a termination."""
     shape = rollout.reward.shape
-    steps = Steps(rollout.obs, rollout.action, rollout.mask, rollout.is_first)
+    steps = Steps(rollout.obs, rollout.action, rollout.mask, rollout.is_first, rollout.privileged)
     if rollout.carry is None:
         said = reconsider(model, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), steps), None)
         said = jax.tree.map(lambda x: x.reshape(shape), said)
     else:
         said = reconsider(model, steps, rollout.carry)
-    following = next_values(model, said.value, rollout.next_obs, said.next_carry, rollout.terminated, rollout.truncated)
+    after = (rollout.next_obs, said.next_carry, rollout.next_privileged)
+    following = next_values(model, said.value, *after, rollout.terminated, rollout.truncated)
     return said, following

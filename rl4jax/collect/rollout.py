@@ -27,9 +27,10 @@ class Rollout(NamedTuple):
     mask: Bool[Array, "T B A"] | None  # allowed actions
     valid: Bool[Array, "T B"]  # false where nothing happened (see `VecStep.valid`): every mean is over valid slots
     carry: PyTree  # [B, ...], of a recurrent model before the first step; None without
-    privileged: PyTree  # what only a critic may see
+    privileged: PyTree  # what only a critic may see; None if there is nothing
     episode_return: Float[Array, "T B"]  # of an episode that ended here, from its very start; NaN elsewhere
     episode_length: Int32[Array, "T B"]  # likewise; 0 elsewhere
+    next_privileged: PyTree = None  # beside next_obs
 
     @property
     def ended(self) -> Bool[Array | np.ndarray, "T B"]:

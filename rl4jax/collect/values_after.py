@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from rl4jax.nn.model import Model, apply
+from rl4jax.nn.privileged import informed
 
 
 def next_values(
@@ -12,6 +13,7 @@ def next_values(
     value: Float[Array, "T B"],
     next_obs: PyTree,
     next_carry: PyTree,
+    next_privileged: PyTree,
     terminated: Bool[Array, "T B"],
     truncated: Bool[Array, "T B"],
 ) -> Float[Array, "T B"]:
@@ -21,13 +23,14 @@ def next_values(
     observations cost as much as those of all others: so they are computed only if there is one.
     """
 
-    def value_of(obs, carry):
-        return apply(model, obs, carry)[1]
+    def value_of(obs, carry, privileged):
+        return apply(informed(model, privileged), obs, carry)[1]
 
-    last = jax.vmap(value_of)(*jax.tree.map(lambda x: x[-1], (next_obs, next_carry)))
+    after = (next_obs, next_carry, next_privileged)
+    last = jax.vmap(value_of)(*jax.tree.map(lambda x: x[-1], after))
     following = jax.lax.cond(
         truncated.any(),
-        lambda: jax.vmap(jax.vmap(value_of))(next_obs, next_carry),
+        lambda: jax.vmap(jax.vmap(value_of))(*after),
         lambda: jnp.concatenate([value[1:], last[None]]),
     )
     return jnp.where(terminated, 0.0, following)

@@ -126,9 +126,10 @@ def action_writer(space: Any, shown: Any, num_envs: int, name: str = "action") -
 
     if isinstance(space, spaces.Box):
         return write_box
+    size = shown.n if isinstance(shown, spaces.Discrete) else shown.nvec
+    start = 0 if isinstance(space, spaces.MultiBinary) else space.start
     # Of a single choice Python's integers, with which NumPy compares faster than with its own.
-    size = int(shown.n) if isinstance(shown, spaces.Discrete) else shown.nvec
-    start = 0 if isinstance(space, spaces.MultiBinary) else int(space.start) if isinstance(space, spaces.Discrete) else space.start
+    size, start = (x if isinstance(x, np.ndarray) else int(x) for x in (size, start))
 
     def write_choice(action: Any) -> np.ndarray:
         action = checked(action)

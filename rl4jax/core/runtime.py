@@ -9,6 +9,7 @@ import tempfile
 import warnings
 
 from .errors import missing_extra
+from .host_memory import keep_freed_memory
 
 _FLAG = "xla_cpu_enable_concurrency_optimized_scheduler"
 
@@ -40,9 +41,10 @@ def setup(*, cache_dir: str | os.PathLike | None = None, contracts: bool = False
     """Settings for speed that a library should not make on its own; call it first in a script.
 
     Compiled programs are kept on disk (in `cache_dir`, by default `rl4jax/xla` in the user's cache folder) and found again by
-    the next run; small calls on CPU return without a trip through another thread. With `contracts=True` the shapes and dtypes
-    in rl4jax's signatures are checked on every call (needs the extra `contracts`; for the parts of rl4jax not imported yet).
-    What you set in JAX yourself, by environment variable or by `jax.config`, stays.
+    the next run; small calls on CPU return without a trip through another thread; on glibc freed memory is kept for the next call,
+    so that a process stays as large as it once was. With `contracts=True` the shapes and dtypes in rl4jax's signatures are checked
+    on every call (needs the extra `contracts`; for the parts of rl4jax not imported yet). What you set yourself in JAX or in malloc,
+    by environment variable or by `jax.config`, stays.
     """
     import jax
 
@@ -58,6 +60,7 @@ def setup(*, cache_dir: str | os.PathLike | None = None, contracts: bool = False
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ and not _backend_started():
         jax.config.update("jax_cpu_enable_async_dispatch", False)
+    keep_freed_memory()
 
 
 def _cache_home() -> pathlib.Path:

@@ -26,6 +26,8 @@ class VecStep(NamedTuple):
     `valid` is false on a slot in which nothing happened: a Gymnasium environment in NEXT_STEP mode shows the last observation
     once more and spends the step after an end on the reset. Such a slot belongs in no loss, no buffer and no mean. In-graph
     environments have none.
+
+    `final_privileged` is what a critic may see beside `final_obs`; None if there is nothing.
     """
 
     obs: PyTree
@@ -34,6 +36,7 @@ class VecStep(NamedTuple):
     truncated: Bool[Array | np.ndarray, " B"]
     final_obs: PyTree
     valid: Bool[Array | np.ndarray, " B"]
+    final_privileged: PyTree = None
 
 
 class VecState(eqx.Module):
@@ -102,6 +105,7 @@ class VecEnv(eqx.Module):
         key_data, impl = jax.random.key_data(key), jax.random.key_impl(key)
         env_state, step = jax.vmap(self.env.step)(state.env, action, jax.random.split(key, self.num_envs))
         ended = step.terminated | step.truncated
+        final_privileged = jax.vmap(self.env.privileged, axis_size=self.num_envs)(env_state)
 
         def draw_used_starts():
             start_key = jax.random.fold_in(jax.random.wrap_key_data(key_data, impl=impl), self.num_envs)
@@ -113,7 +117,7 @@ class VecEnv(eqx.Module):
         next_start = (jax.vmap(self.env.carry_over, axis_size=self.num_envs)(env_state, start_state), start_obs)
         env_state, obs = _where(ended, next_start, (env_state, step.obs))
         valid = jnp.ones_like(ended)
-        vec_step = VecStep(obs, step.reward, step.terminated, step.truncated, final_obs=step.obs, valid=valid)
+        vec_step = VecStep(obs, step.reward, step.terminated, step.truncated, step.obs, valid, final_privileged)
         return VecState(env_state, start, used | ended), vec_step
 
     def action_mask(self, state: VecState) -> Bool[Array, "B A"] | None:

@@ -1,4 +1,4 @@
-"""Networks: actor-critics built from spaces, recurrent cores, distributions, initialisation, clipping."""
+"""Networks: actor-critics built from spaces, recurrent cores, distributions, initialisation."""
 
 import lazy_loader as lazy
 

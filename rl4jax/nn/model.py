@@ -26,6 +26,19 @@ class Recurrent(Protocol):
         """The memory at the start of an episode; None if there is none."""
 
 
+@runtime_checkable
+class Sequential(Protocol):
+    """A model with a memory that can go through whole columns `[T, B, ...]` quicker than step by step. It need not."""
+
+    def along(self, obs: PyTree, carry: PyTree, is_first: Bool[Array, "T B"]) -> tuple[PyTree, PyTree]:
+        """Features `[T, B, ...]` of each step, and the memory after it. `is_first` marks the steps before which it begins anew."""
+        ...
+
+    def answer(self, features: PyTree) -> tuple[AbstractDistribution, Float[Array, ""]]:
+        """What the model says of one step, given its features."""
+        ...
+
+
 def initial_carry(model: Model) -> PyTree:
     """The memory of a model at the start of an episode; None if it is feed-forward."""
     return model.initial_carry() if isinstance(model, Recurrent) else None

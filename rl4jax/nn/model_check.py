@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from .model import Model, initial_carry
 def check_model(model: Model, observation_space: gymnasium.Space, action_space: gymnasium.Space) -> None:
     """Raise a clear error unless the model maps one observation to a distribution over the actions and one value."""
     name, (pi, carry, next_carry) = type(model).__name__, check_answer(model, struct_of(observation_space))
-    action = jax.eval_shape(lambda pi: pi.sample(jax.random.key(0)), pi)
+    action = eqx.filter_eval_shape(lambda pi: pi.sample(jax.random.key(0)), pi)
     if describe(action) != describe(struct_of(action_space)):
         raise ShapeError(
             f"{name}: its {type(pi).__name__} samples actions {describe(action)}, but the environment takes "
@@ -43,7 +44,7 @@ def check_answer(model: Any, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[Abstrac
     name = type(model).__name__
     carry = jax.eval_shape(lambda: initial_carry(model))
     form = "(distribution, value)" if carry is None else "(distribution, value, carry)"
-    answer = jax.eval_shape(model, obs, *(() if carry is None else (carry,)))
+    answer = eqx.filter_eval_shape(lambda *seen: model(*seen), obs, *(() if carry is None else (carry,)))  # heads may hold functions
     if not isinstance(answer, tuple) or len(answer) != (2 if carry is None else 3):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else _name(answer)
         hint = " A recurrent model needs a method initial_carry()." if isinstance(answer, tuple) and len(answer) == 3 else ""

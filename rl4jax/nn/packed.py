@@ -8,6 +8,8 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
+from rl4jax.core.leaf_names import leaves_by_name
+
 from .model import Model
 
 
@@ -62,12 +64,8 @@ class Rest:
 
 def pack(model: Model | PyTree) -> Packed:
     """Take a model apart; `pack(model).model` is the model again."""
-    pairs, treedef = jax.tree_util.tree_flatten_with_path(model)
-    names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in pairs)
-    if len(set(names)) < len(names):  # a dict may have a key with a dot
-        names = tuple(jax.tree_util.keystr(path) for path, _ in pairs)
-    leaves = dict(zip(names, (leaf for _, leaf in pairs), strict=True))
+    leaves, treedef = leaves_by_name(model)
     params = {name: leaf for name, leaf in leaves.items() if eqx.is_inexact_array(leaf)}
     buffers = {name: leaf for name, leaf in leaves.items() if eqx.is_array(leaf) and name not in params}
     static = tuple(None if eqx.is_array(leaf) else leaf for leaf in leaves.values())
-    return Packed(params, buffers, Rest(treedef, names, static))
+    return Packed(params, buffers, Rest(treedef, tuple(leaves), static))

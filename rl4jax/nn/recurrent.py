@@ -1,54 +1,84 @@
-"""Recurrent cores: one step of memory, `core(x, carry) -> (features, carry)`."""
+"""What recurrent cores have in common: a step of memory, and whole sequences of it."""
+
+import abc
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from rl4jax.core.errors import ShapeError, is_count, require
 
 from .orthogonal import orthogonal_weights
 
-
-class LSTM(eqx.Module):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997); carry `(h, c)`. Orthogonal weights, zero biases."""
-
-    cell: eqx.nn.LSTMCell
-
-    def __init__(self, d_in: int, d_hidden: int, *, key: PRNGKeyArray):
-        self.cell = _orthogonal_cell(eqx.nn.LSTMCell, d_in, d_hidden, key=key)
-
-    def initial_carry(self) -> tuple[Float[Array, " H"], Float[Array, " H"]]:
-        """Zeros."""
-        zero = jnp.zeros(self.cell.hidden_size)
-        return zero, zero
-
-    def __call__(self, x: Float[Array, " D"], carry: PyTree) -> tuple[Float[Array, " H"], PyTree]:
-        h, c = self.cell(x, carry)
-        return h, (h, c)
+# Of any shape, since a wrong one is refused with a message of ours.
+Inputs = Float[Array, "..."]  # [T, *B, D]
+IsFirst = Bool[Array, "..."] | None  # [T, *B]
 
 
-class GRU(eqx.Module):
-    """Gated recurrent unit (Cho et al. 2014), in PyTorch's form; carry `h`. Orthogonal weights, zero biases."""
+class AbstractCore(eqx.Module):
+    """A memory: `core(x, carry) -> (features, carry)` for one step, `core.scan(xs, carry, is_first)` for a sequence of them."""
 
-    cell: eqx.nn.GRUCell
+    weight_ih: eqx.AbstractVar[Float[Array, "D G"]]
 
-    def __init__(self, d_in: int, d_hidden: int, *, key: PRNGKeyArray):
-        self.cell = _orthogonal_cell(eqx.nn.GRUCell, d_in, d_hidden, key=key)
+    @abc.abstractmethod
+    def initial_carry(self) -> PyTree:
+        """The memory at the start of an episode: zeros."""
 
-    def initial_carry(self) -> Float[Array, " H"]:
-        """Zeros."""
-        return jnp.zeros(self.cell.hidden_size)
+    @abc.abstractmethod
+    def __call__(self, x: Float[Array, " D"], carry: PyTree) -> tuple[Float[Array, " H"], PyTree]: ...
 
-    def __call__(self, x: Float[Array, " D"], carry: PyTree) -> tuple[Float[Array, " H"], PyTree]:
-        h = self.cell(x, carry)
-        return h, h
+    @abc.abstractmethod
+    def carries(self, xs: Float[Array, "T N D"], carry: PyTree, is_first: Bool[Array, "T N"] | None) -> PyTree:
+        """The memories `[T, N, ...]` after each step. The features are the first of their arrays."""
+
+    def scan(self, xs: Inputs, carry: PyTree = None, is_first: IsFirst = None) -> tuple[Float[Array, "T *B H"], PyTree]:
+        """The features of every step of `xs` `[T, *B, D]`, and the memory `[*B, ...]` after the last. Without a carry it is fresh.
+
+        Where `is_first` `[T, *B]`, the memory begins anew before the step. Give it a batch as it is, time first: `jax.vmap` also works,
+        but then the gradient of the weights is computed for each sequence and summed, which takes longer.
+        """
+        carries = self.along(xs, carry, is_first)
+        return jax.tree.leaves(carries)[0], jax.tree.map(lambda x: x[-1], carries)
+
+    def along(self, xs: Inputs, carry: PyTree = None, is_first: IsFirst = None) -> PyTree:
+        """The memory `[T, *B, ...]` after every step."""
+        batch = xs.shape[1:-1]
+        if xs.ndim < 2 or len(xs) == 0 or xs.shape[-1] != len(self.weight_ih):
+            raise ShapeError(
+                f"{type(self).__name__}: xs has shape {xs.shape}; it must be [T, {len(self.weight_ih)}], or [T, B, ...] of a batch."
+            )
+        if is_first is not None and is_first.shape != xs.shape[:-1]:
+            raise ShapeError(f"{type(self).__name__}: is_first has shape {is_first.shape}; for xs {xs.shape} it must be {xs.shape[:-1]}.")
+        carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (*batch, *x.shape)), self.initial_carry()) if carry is None else carry
+        flat = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), carry)
+        first = None if is_first is None else is_first.reshape(len(xs), -1)
+        carries = self.carries(xs.reshape(len(xs), -1, xs.shape[-1]), flat, first)
+        return jax.tree.map(lambda x: x.reshape(len(xs), *batch, x.shape[-1]), carries)
 
 
-def _orthogonal_cell(cell_class, d_in: int, d_hidden: int, *, key: PRNGKeyArray):
-    """An Equinox cell whose every gate has orthogonal weights."""
-    make_key, in_key, hidden_key = jax.random.split(key, 3)
-    cell = cell_class(d_in, d_hidden, key=make_key)
-    gates = cell.weight_hh.shape[0] // d_hidden
-    init = jax.vmap(lambda k, d: orthogonal_weights(k, (d_hidden, d), 1.0, column_axis=0), in_axes=(0, None))
-    weights = [init(jax.random.split(k, gates), d).reshape(-1, d) for k, d in ((in_key, d_in), (hidden_key, d_hidden))]
-    cell = eqx.tree_at(lambda x: (x.weight_ih, x.weight_hh), cell, tuple(weights))
-    return jax.tree.map(lambda x: jnp.zeros_like(x) if x.ndim == 1 else x, cell)
+def check_sizes(name: str, d_in: int, d_hidden: int) -> None:
+    """Raise unless both are positive integers."""
+    require(is_count(d_in), f"{name}: d_in", d_in, "a positive integer")
+    require(is_count(d_hidden), f"{name}: d_hidden", d_hidden, "a positive integer")
+
+
+def gate_weights(d_in: int, d_out: int, num_gates: int, *, key: PRNGKeyArray) -> Float[Array, "I G"]:
+    """Orthogonal weights of each gate, side by side."""
+    init = jax.vmap(lambda k: orthogonal_weights(k, (d_out, d_in), 1.0, column_axis=0))
+    return init(jax.random.split(key, num_gates)).reshape(-1, d_in).T
+
+
+def project(xs: Float[Array, "T N D"], weight: Float[Array, "D G"]) -> Float[Array, "T N G"]:
+    """`xs @ weight` for all steps at once. As one matrix: with two axes in front XLA turns the gradient around before it sums it."""
+    return (xs.reshape(-1, xs.shape[-1]) @ weight).reshape(*xs.shape[:-1], -1)
+
+
+def unless_first(is_first: Bool[Array, "*T N"] | None, memory: Float[Array, "*T N H"]) -> Float[Array, "*T N H"]:
+    """The memory, or zeros where an episode begins. Of a gradient likewise: none flows from one episode to the one before."""
+    return memory if is_first is None else jnp.where(is_first[..., None], 0.0, memory)
+
+
+def before_each(first: Float[Array, "N H"], after: Float[Array, "T N H"], is_first: Bool[Array, "T N"] | None) -> Float[Array, "T N H"]:
+    """The memories that the steps began with, from those that they left behind."""
+    return unless_first(is_first, jnp.concatenate([first[None], after[:-1]]))

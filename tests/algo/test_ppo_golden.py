@@ -15,7 +15,7 @@ import pytest
 from gymnasium import spaces
 
 import rl4jax as rl
-from rl4jax import nn, ppo
+from rl4jax import ppo
 from rl4jax.algo.minibatch import random_order
 from rl4jax.core.spaces import StaticSpace
 
@@ -58,7 +58,7 @@ def test_loss_and_gradients_equal_the_reference(case):
     if rollout.carry is None:
         batch = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
     gradients, metrics = eqx.filter_jit(eqx.filter_grad(ppo.loss, has_aux=True))(model, batch, cfg, rollout.carry)
-    _, norm = rl.nn.clip_grad_norm(gradients, cfg.max_grad_norm)
+    _, norm = rl.gradients.clip_by_global_norm(gradients, cfg.max_grad_norm)
     compare_metrics(metrics | {"train/grad_norm": norm}, case["loss"])
     compare_weights(gradients, case["gradients"])
 
@@ -140,12 +140,8 @@ def make_model(case):
 
 
 def transposed(model):
-    """The linear layers of PyTorch are [out, in], ours [in, out]."""
-
-    def turn(x):
-        return eqx.tree_at(lambda layer: layer.weight, x, x.weight.T) if isinstance(x, nn.Linear) else x
-
-    return jax.tree.map(turn, model, is_leaf=lambda x: isinstance(x, nn.Linear))
+    """The weights of PyTorch are [out, in], ours [in, out]."""
+    return jax.tree.map(lambda x: x.T if eqx.is_array(x) and x.ndim == 2 else x, model)
 
 
 def named(model):
@@ -155,8 +151,8 @@ def named(model):
     for trunk_name, trunk in zip(("actor", "critic"), model.trunks, strict=True):
         layers |= {f"{trunk_name}.{i}": layer for i, layer in enumerate(trunk.mlp.layers)}
         if trunk.core is not None:
-            cell = trunk.core.cell  # gates i, f, g, o as in PyTorch, whose two biases are one here
-            found |= {f"{trunk_name}.core.{part}": getattr(cell, part) for part in ("weight_ih", "weight_hh", "bias")}
+            parts = ("weight_ih", "weight_hh", "bias")  # gates i, f, g, o as in PyTorch, whose two biases are one here
+            found |= {f"{trunk_name}.core.{part}": getattr(trunk.core, part) for part in parts}
     return found | {f"{name}.{part}": getattr(layer, part) for name, layer in layers.items() for part in ("weight", "bias")}
 
 

@@ -228,7 +228,7 @@ def test_images_pay_too(getkey):
 
     bonus, after = jax.eval_shape(run, getkey())  # shapes only: a CNN takes long to compile
     assert bonus.shape == (5, 4)
-    assert list(after.target.trunk.cnns) == ["image"]
+    assert list(after.target.trunk.encoder.cnns) == ["image"]
 
 
 @pytest.mark.parametrize(

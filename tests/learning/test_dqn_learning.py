@@ -22,5 +22,12 @@ def test_seeds_reach(env, steps, seeds, bar, needed, tmp_path):
 
 
 def test_presets_change_only_what_they_may():
-    allowed = {field.name for field in dataclasses.fields(dqn.Config)} | {"total_steps", "num_envs", "hidden", "activation", "dueling"}
+    allowed = {field.name for field in dataclasses.fields(dqn.Config)} | {
+        "total_steps",
+        "num_envs",
+        "hidden",
+        "activation",
+        "norm",
+        "dueling",
+    }
     assert all(set(preset) <= allowed for preset in DQN.values())

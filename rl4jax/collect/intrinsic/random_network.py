@@ -1,6 +1,5 @@
 """A bonus for what a network cannot foretell yet: random network distillation (Burda et al. 2019)."""
 
-import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -19,6 +18,7 @@ from rl4jax.core.number import Number
 from rl4jax.core.number_rules import POSITIVE, SHARE, check_counts, check_numbers
 from rl4jax.core.running_stats import RunningStats
 from rl4jax.core.spaces import StaticSpace, flatten, struct_of
+from rl4jax.gradients.finite import all_finite, keep_if
 from rl4jax.nn.linear import Linear
 from rl4jax.nn.orthogonal import orthogonal_linear
 from rl4jax.nn.trunk import Trunk, check_network
@@ -130,8 +130,7 @@ def _pay_and_learn(explorer: RND, obs: PyTree, valid: Bool[Array, "T B"]) -> tup
         lambda e: (e.predictor, e.opt_state, e.obs_stats, e.return_stats, e.discounted_return),
         explorer, (*learner, obs_stats, return_stats, discounted_return),
     )  # fmt: skip
-    finite = jnp.isfinite(sum(x.sum() for x in jax.tree.leaves(learned) if jnp.issubdtype(x.dtype, jnp.inexact)))
-    learned = jax.tree.map(functools.partial(jnp.where, finite), learned, explorer)  # else all that follows would be NaN
+    learned = keep_if(all_finite(learned), learned, explorer)  # else all that follows would be NaN
     return error / jnp.sqrt(return_stats.var + 1e-8), learned
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
 
 from rl4jax.core.number import Number
+from rl4jax.gradients import safe
 
 from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, in_single, same_kind
 
@@ -97,7 +98,7 @@ def temper(logits: Float[Array, "*H A"], temperature: Number) -> Float[Array, "*
     """`logits / temperature`, shifted to a maximum of 0 first so that nothing overflows; what is impossible is `FORBIDDEN`."""
     shifted = logits - jax.lax.stop_gradient(logits.max(-1, keepdims=True))
     possible = shifted > LOWEST
-    return jnp.where(possible, jnp.where(possible, shifted, 0.0) / temperature, FORBIDDEN)
+    return safe.where(possible, lambda x: x / temperature, shifted, FORBIDDEN, stand_in=0.0)
 
 
 def choose(log_probs: Float[Array, "*H A"], action: Int[Array, "*H"]) -> Float[Array, "*H"]:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
 
 from rl4jax.core.number import Number
+from rl4jax.gradients import safe
 
 from .categorical import LOWEST, Categorical
 from .distribution import AbstractDistribution, Mask, check_mask, check_vector, same_kind
@@ -42,7 +43,7 @@ class EpsilonGreedy(AbstractDistribution):
         best = jnp.arange(self.mask_size) == self.mode()
         share = self.epsilon / jnp.maximum(self.allowed.sum(), 1)
         prob = jnp.where(best, 1 - self.epsilon, 0.0) + jnp.where(self.allowed, share, 0.0)
-        return Categorical(jnp.where(prob > 0, jnp.log(jnp.where(prob > 0, prob, 1.0)), LOWEST))
+        return Categorical(safe.where(prob > 0, jnp.log, prob, LOWEST))
 
     def noise(self, key: PRNGKeyArray) -> Float[Array, "2"]:
         """Two uniform numbers: whether to take any choice, and which."""

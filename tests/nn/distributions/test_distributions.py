@@ -116,6 +116,8 @@ CASES = {
     "d.TanhNormal(jnp.zeros(1), jnp.zeros(1), 1.0, 1.0)": "TanhNormal.low = 1.0 must be less than high = 1.0 everywhere.",
     "d.TanhNormal(jnp.zeros(1), jnp.zeros(1), np.zeros(2), 1.0)": "TanhNormal.low has shape (2,); it must be that of mean, (1,)",
     "d.TanhNormal(jnp.zeros(1), jnp.zeros(1), -1.0, 1.0).kl(d.TanhNormal(jnp.zeros(1), jnp.zeros(1), -1.0, 2.0))": "other.high = 2.0 and self.high = 1.0 must",
+    "d.TwoHot(jnp.zeros(9), space='log')": "ConfigError: TwoHot.space = 'log' must be 'real' or 'symlog'.",
+    "d.TwoHot(jnp.zeros(9)).loss(jnp.zeros(3))": "ShapeError: TwoHot.encode: target has shape (3,); it must be one number. For a batch use jax.vmap.",
     "d.Composite({})": "Composite.parts = {} must be a dict or tuple of at least one distribution.",
     "pi.log_prob({'b': jnp.int32(0)})": "Composite.log_prob: action is a dict with the parts ['b']; it must be a dict with ['a'].",
     "pi.log_prob((jnp.int32(0),))": "Composite.log_prob: action is a tuple with the parts [0]; it must be a dict with ['a'].",

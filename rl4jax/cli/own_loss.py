@@ -1,0 +1,70 @@
+"""The loss that a run learns by, and something to learn from: what `rl4jax doctor` looks at."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rl4jax.algo import dqn, epochs, impala, ppo
+from rl4jax.algo.minibatch import pick
+from rl4jax.collect.transition import Transition, fold
+from rl4jax.nn.model import Model, apply
+
+from .errors import RunFailed
+from .imitation import Imitation
+from .run import AbstractRun
+
+MOST_EXAMPLES = 1024
+
+
+class OwnLoss(NamedTuple):
+    """`loss(model, *args)`, and the same of what the model is not meant to learn by it."""
+
+    loss: Callable[..., Any]
+    model: Any
+    args: tuple[Any, ...]
+    spared: Callable[[Model], Any] | None = None
+
+
+def own_loss(run: AbstractRun, state: Any) -> OwnLoss:
+    """The loss of a run on one more rollout, or on the examples that it has. The run stays as it is."""
+    if isinstance(run, Imitation):
+        size = min(MOST_EXAMPLES, epochs.count("examples", run.examples))
+        batch = epochs.take(run.examples, jnp.arange(size))
+        spared = (lambda model: values_of(model, batch)) if run.algorithm.name == "bc" else None
+        return OwnLoss(run.algorithm.module.loss, state.model, (batch, run.cfg), spared)
+    return {"ppo": of_ppo, "dqn": of_dqn, "impala": of_impala}[run.algorithm.name](run, state)
+
+
+def of_ppo(run: AbstractRun, state: ppo.State) -> OwnLoss:
+    state, rollout = ppo.collect(state, run.env, run.cfg)
+    batch, _ = ppo.prepare(state, jax.tree.map(jnp.asarray, rollout), run.cfg)
+    num_steps, num_envs = rollout.reward.shape
+    batch, carry = pick(batch, rollout.carry, jnp.arange(num_steps * num_envs if rollout.carry is None else num_envs))
+    return OwnLoss(ppo.loss, state.model, (batch, run.cfg, carry))
+
+
+def of_impala(run: AbstractRun, state: impala.State) -> OwnLoss:
+    state, rollout = impala.collect(state, run.env, run.cfg)
+    return OwnLoss(impala.loss, state.model, (jax.tree.map(jnp.asarray, rollout), run.cfg))
+
+
+def of_dqn(run: AbstractRun, state: dqn.State) -> OwnLoss:
+    """A batch of what the network does now: the memory of a run may be on its disk, and stays untouched."""
+    num_steps = run.cfg.n_step + -(-run.cfg.batch_size // run.env.num_envs)
+    state, rollout = dqn.collect(state, run.env, dataclasses.replace(run.cfg, num_steps=num_steps))
+    assert state.window is not None
+    _, transitions, valid = fold(state.window, rollout, run.cfg.n_step, run.cfg.gamma, np if run.on_host else jnp)
+    real = np.flatnonzero(np.asarray(valid))
+    if not len(real):
+        raise RunFailed(f"{run.path}: {num_steps} steps gave no transition to learn from: all of them were cut off.")
+    batch: Transition = jax.tree.map(lambda x: jnp.asarray(x)[real], transitions)
+    return OwnLoss(dqn.loss, state.model, (state.target, batch, run.cfg))
+
+
+def values_of(model: Model, batch: Any) -> Any:
+    """What a clone has from nobody: its expert showed actions only."""
+    return jax.vmap(lambda example: apply(model, example.obs, None, example.mask)[1])(batch).sum()

@@ -1,0 +1,71 @@
+"""The line of the source that an operation of a traced program comes from.
+
+JAX keeps it in parts that are not public, so they are used here only, and whatever they should change into, the answer is then just "".
+"""
+
+import functools
+import re
+import site
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jax.extend import source_info_util
+
+FRAME = re.compile(r"^(.*?):(\d+)(?::\d+)? \(.*\)$")  # file:line:column (function)
+RL4JAX = Path(__file__).parents[1]
+TRACED_BY = Path(__file__).with_name("examination.py")  # what is outside of it did not compute the loss
+INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages(), site.getusersitepackages()})
+
+
+class Frame(NamedTuple):
+    """A line of a file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{shown(self.file)}:{self.line}"
+
+
+def place_of(equations: Sequence[Any]) -> str:
+    """Where the first of some equations was written; the others are those around it, from the inside out.
+
+    The line is that of the user, or inside rl4jax with the line of the user that led there. A helper of JAX carries no line of its own:
+    the equation around it has it.
+    """
+    frames = [frame for equation in equations for frame in frames_of(equation)]
+    if not frames:
+        return ""
+    own = [frame for frame in frames if not is_installed(frame.file)]
+    innermost = next(iter(own or frames))
+    user = next((frame for frame in own if not Path(frame.file).is_relative_to(RL4JAX)), innermost)
+    return str(user) if user == innermost else f"{innermost} (from {user})"
+
+
+def frames_of(equation: Any) -> list[Frame]:
+    """The lines that led to an equation, innermost first, without those of JAX and without ours that began the tracing."""
+    try:
+        lines = source_info_util.summarize(equation.source_info, 100).splitlines()
+    except Exception:  # private parts of JAX may change in any way, and a report without lines is better than none
+        return []
+    found = [Frame(match[1], int(match[2])) for match in map(FRAME.match, reversed(lines)) if match]
+    began = next((i for i, frame in enumerate(found) if Path(frame.file) == TRACED_BY), len(found))
+    return [frame for frame in found[:began] if not frame.file.startswith("<@beartype")]
+
+
+@functools.cache
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package other than rl4jax."""
+    path = Path(file)
+    return any(path.is_relative_to(folder) for folder in INSTALLED) and not path.is_relative_to(RL4JAX)
+
+
+def shown(file: str) -> str:
+    """A file as people call it: from the root of its package, from this folder, or by its name."""
+    path = Path(file)
+    if path.is_relative_to(RL4JAX):
+        return str(path.relative_to(RL4JAX.parent))
+    root = next((root for root in (*map(Path, INSTALLED), Path.cwd()) if path.is_relative_to(root)), path.parent)
+    return str(path.relative_to(root))
