@@ -56,3 +56,12 @@ def did_you_mean(name: str, known: Iterable[str], elsewhere: Mapping[str, str] =
 def missing_extra(what: str, *, extra: str) -> ImportError:
     """The error for an optional package that is not installed."""
     return ImportError(f"{what} needs an optional package. Install it with: pip install 'rl4jax[{extra}]'")
+
+
+def choose_divisor(whole: int) -> str:
+    """How to mend a number that must divide another.
+
+    >>> choose_divisor(6)
+    'Choose one of [1, 2, 3, 6].'
+    """
+    return f"Choose one of {[n for n in range(1, whole + 1) if whole % n == 0]}."

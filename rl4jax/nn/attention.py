@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from rl4jax.core.errors import is_count, require
+from rl4jax.core.errors import choose_divisor, is_count, require
 
 from .entity_mask import EntityMask, check_entities, check_entity_mask, leave_out, masked_softmax
 from .row_linear import RowLinear, orthogonal_rows
@@ -34,8 +34,7 @@ class MultiHeadAttention(eqx.Module):
     def __init__(self, d_model: int, num_heads: int, *, key: PRNGKeyArray):
         require(is_count(d_model), "MultiHeadAttention: d_model", d_model, "a positive integer")
         require(is_count(num_heads), "MultiHeadAttention: num_heads", num_heads, "a positive integer")
-        divisors = [n for n in range(1, d_model + 1) if d_model % n == 0]
-        fix = f"Choose one of {divisors}."
+        fix = choose_divisor(d_model)
         require(d_model % num_heads == 0, "MultiHeadAttention: num_heads", num_heads, f"a divisor of d_model = {d_model}", fix)
         *qkv_keys, out_key = jax.random.split(key, 4)
         self.qkv = jax.tree.map(lambda *x: jnp.concatenate(x), *[orthogonal_rows(d_model, d_model, 1.0, key=k) for k in qkv_keys])

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from rl4jax.core.errors import is_count, require
+from rl4jax.core.errors import choose_divisor, is_count, require
 
 from .gru import cell, run
 from .recurrent import AbstractCore, check_sizes, gate_weights, project
@@ -25,8 +25,7 @@ class BlockGRU(AbstractCore):
     def __init__(self, d_in: int, d_hidden: int, num_blocks: int = 8, *, key: PRNGKeyArray):
         check_sizes("BlockGRU", d_in, d_hidden)
         fits = is_count(num_blocks) and d_hidden % num_blocks == 0
-        divisors = [n for n in range(1, d_hidden + 1) if d_hidden % n == 0]
-        require(fits, "BlockGRU: num_blocks", num_blocks, f"a divisor of d_hidden = {d_hidden}", f"Choose one of {divisors}.")
+        require(fits, "BlockGRU: num_blocks", num_blocks, f"a divisor of d_hidden = {d_hidden}", choose_divisor(d_hidden))
         size = d_hidden // num_blocks
         _, in_key, hidden_key = jax.random.split(key, 3)
         # Orthogonal gate by gate over all blocks, then sorted by block.
