@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, PRNGKeyArray, Shaped
 
 from rl4jax.collect.play import as_rollout, choose, choose_on_host, draw_noise, episodes_on_host, play_by
+from rl4jax.collect.playing import Playing
 from rl4jax.collect.rollout import Rollout
 from rl4jax.collect.transition import fold
 from rl4jax.core.gym_vec_env import GymVecEnv
@@ -23,7 +24,7 @@ from rl4jax.nn.q_policy import QPolicy, pack_policy
 
 from .loop import Metrics
 from .optimizer import check_optimizer
-from .q_learning import METRICS, MOST_STEPS, bits_of_update, epsilon_at, learn, make_optimizer, no_sums, play_key, summarize
+from .q_learning import METRICS, MOST_STEPS, Learner, bits_of_update, epsilon_at, learn, make_optimizer, no_sums, play_key, summarize
 from .q_memory import check_priorities
 
 State = Any  # dqn.State
@@ -57,9 +58,9 @@ def collect_on_host(state: State, env: GymVecEnv, cfg: Any) -> tuple[State, Roll
         noise = drawn_ahead(noise_of_rollout, state.key, num_rollouts, (num_steps, env.num_envs))
         return choose_on_host(pack_policy(state.packed, state.epsilon), obs, is_first, carry, mask, noise[t])
 
-    playing, moments = play_by(choose_at, env, before, num_steps)
+    now, moments = play_by(choose_at, env, before, num_steps)
     ended, so_far = episodes_on_host(moments, before.episode_return, before.episode_length)
-    playing = playing._replace(episode_return=so_far[0], episode_length=so_far[1])
+    playing = Playing(*now, *so_far, before.faults)
     return state._replace(playing=playing, num_rollouts=np.int32(num_rollouts + 1)), as_rollout(moments, before.carry, *ended)
 
 
@@ -112,7 +113,7 @@ def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: A
     num_steps = min(int(state.num_steps) + np.count_nonzero(rollout.valid), MOST_STEPS)
     num_gradient_steps, batches, answers = int(state.num_gradient_steps), (), []
     playing, seen_next = state.playing, None
-    learner = state.learner._replace(num_gradient_steps=None)
+    learned = state.learner[:3]  # without the counter
     if num_steps >= settings.learning_starts and replay.size > 0:
         bits = drawn_ahead(bits_of_update, state.key, num_updates, settings.sampled)
         batches = bits[:, None] if settings.prioritized else bits[None]  # one by one if each changes the priorities of the next
@@ -124,7 +125,7 @@ def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: A
         sample = replay.sample_with(rows.reshape(-1))
         weighed = (sample.probability, replay.size) if settings.prioritized else (None, None)
         counts = np.array([num_steps, num_updates, num_gradient_steps], np.int32)
-        learner, error, answer = _learn_on_host(learner, packed, counts, settings.cfg, seen_next, sample.items, *weighed, opt, reduce)
+        learned, error, answer = _learn_on_host(learned, packed, counts, settings.cfg, seen_next, sample.items, *weighed, opt, reduce)
         answers.append(np.asarray(answer))
         num_gradient_steps += len(rows)
         if settings.prioritized:
@@ -132,21 +133,21 @@ def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: A
     if not answers:
         answers.append(np.asarray(_learn_nothing(np.array([num_steps, num_updates], np.int32), settings.cfg)))
     epsilon, action = answers[-1][NUM_METRICS, ...], answers[-1][NUM_METRICS + 1 :]
+    played_with, learner = state.epsilon, Learner(*learned, np.int32(num_gradient_steps))
     moved = {"replay": replay, "window": window, "epsilon": epsilon, "num_steps": np.int32(num_steps)}
-    learned = state.learned(
-        learner._replace(num_gradient_steps=np.int32(num_gradient_steps)), **moved, num_updates=np.int32(num_updates + 1)
-    )
+    state = state.learned(learner, **moved, num_updates=np.int32(num_updates + 1))
     if seen_next is not None:
-        foresight = Foresight(settings.num_steps, seen_by_first_action(learned), read_only(action.astype(np.int32)))
-        once(foresights, learned.packed).append(foresight)
-    return learned, combine(answers) | {"train/epsilon": state.epsilon}
+        foresight = Foresight(settings.num_steps, seen_by_first_action(state), read_only(action.astype(np.int32)))
+        once(foresights, state.packed).append(foresight)
+    return state, combine(answers) | {"train/epsilon": played_with}
 
 
 @functools.partial(jax.jit, static_argnames=("opt", "reduce"))
-def _learn_on_host(learner, packed, counts, cfg, seen_next, items, probability, size, opt, reduce):
+def _learn_on_host(learned, packed, counts, cfg, seen_next, items, probability, size, opt, reduce):
     cfg = cfg.model.model
-    check_optimizer("dqn", opt or make_optimizer(cfg, 0), learner.params, learner.opt_state, given=opt is not None)
     num_steps, num_updates, num_gradient_steps = counts
+    learner = Learner(*learned, num_gradient_steps)
+    check_optimizer("dqn", opt or make_optimizer(cfg, 0), learner.params, learner.opt_state, given=opt is not None)
 
     def step(learner, drawn):
         batch, chance = drawn
@@ -154,14 +155,14 @@ def _learn_on_host(learner, packed, counts, cfg, seen_next, items, probability, 
         return learner, (error if cfg.prioritized else None, metrics)
 
     drawn = jax.tree.map(lambda x: x.reshape(-1, cfg.batch_size, *x.shape[1:]), (items, probability))
-    learner, (error, metrics) = jax.lax.scan(step, learner._replace(num_gradient_steps=num_gradient_steps), drawn)
+    learner, (error, metrics) = jax.lax.scan(step, learner, drawn)
     sums, count = jax.tree.map(lambda x: x.sum(0), metrics), jnp.int32(len(metrics["train/loss"]))
     epsilon, action = epsilon_at(num_steps, cfg), jnp.zeros(0)
     if seen_next is not None:
         obs, mask, noise = seen_next
         action = choose(QPolicy(packed.with_params(learner.params).model, epsilon), obs, None, None, mask, noise)[0]
     answer = as_vector(summarize(sums, count, num_updates, cfg), epsilon, action)
-    return learner._replace(num_gradient_steps=None), None if error is None else error.reshape(-1), answer
+    return learner[:3], None if error is None else error.reshape(-1), answer
 
 
 @jax.jit

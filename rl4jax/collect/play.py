@@ -99,13 +99,16 @@ def play_on_host(
     def choose_at(t, obs, is_first, carry, mask):
         return choose_on_host(packed, obs, is_first, carry, mask, structure.unflatten([x[t] for x in noise]))
 
-    playing, moments = play_by(choose_at, env, playing, num_steps)
+    now, moments = play_by(choose_at, env, playing, num_steps)
     rollout, episode_return, episode_length = (_judge_on_host if judged else _remember_on_host)(packed, begun, moments)
-    return playing._replace(episode_return=episode_return, episode_length=episode_length), rollout
+    return Playing(*now, episode_return, episode_length, playing.faults), rollout
 
 
-def play_by(choose_at: Callable[..., tuple], env: GymVecEnv, playing: Playing, num_steps: int) -> tuple[Playing, Moment]:
-    """By what `choose_at(t, obs, is_first, carry, mask)` gives: actions, and the carry before and after. What happened is all NumPy's."""
+def play_by(choose_at: Callable[..., tuple], env: GymVecEnv, playing: Playing, num_steps: int) -> tuple[tuple, Moment]:
+    """By what `choose_at(t, obs, is_first, carry, mask)` gives: actions, and the carry before and after.
+
+    The first four fields of `Playing`, and what happened, which is all NumPy's.
+    """
     env_state, obs, is_first, carry = playing.env_state, playing.obs, playing.is_first, playing.carry
     moments = []
     for t in range(num_steps):
@@ -120,15 +123,18 @@ def play_by(choose_at: Callable[..., tuple], env: GymVecEnv, playing: Playing, n
         )  # fmt: skip
         moments.append(moment)
         obs, is_first, carry = step.obs, next_is_first(step), next_carry
-    playing = playing._replace(env_state=env_state, obs=obs, is_first=is_first, carry=carry)
-    return playing, _stack(with_equal_masks(moments))
+    return (env_state, obs, is_first, carry), _stack(with_equal_masks(moments))
 
 
 def _stack(moments: list[Moment]) -> Moment:
     """Read-only, like the arrays of JAX: a single step is not copied, and the agent goes on from the same memory."""
     if len(moments) == 1:
-        return Moment(*[map_arrays(lambda x: read_only(np.asarray(x)[None]), part) for part in moments[0]])
+        return Moment(*[None if part is None else map_arrays(_as_first, part) for part in moments[0]])
     return jax.tree.map(lambda *x: read_only(np.stack(x)), *moments)
+
+
+def _as_first(x: Any) -> np.ndarray:
+    return read_only(np.asarray(x)[None])
 
 
 def with_equal_masks(moments: list[Moment]) -> list[Moment]:
@@ -239,15 +245,17 @@ def episodes_on_host(moments: Moment, total: Float[Any, " B"], length: Int32[Any
     """The same in NumPy, which for a few steps takes less time than to start a compiled program."""
     total, length = np.asarray(total), np.asarray(length)  # those of `begin` are JAX's
     ended = (moments.terminated | moments.truncated) & moments.valid
-    shown = none_ended(ended.shape)
-    if np.count_nonzero(ended):
+    some_ended, shown = np.count_nonzero(ended) > 0, none_ended(ended.shape)
+    if some_ended:
         shown = shown[0].copy(), shown[1].copy()
-    for t in range(len(ended)):
-        total, length = total + moments.reward[t] * moments.valid[t], length + moments.valid[t]
-        if np.count_nonzero(ended[t]):
+    for t, (gained, valid) in enumerate(zip(moments.reward * moments.valid, moments.valid, strict=True)):
+        total, length = total + gained, length + valid
+        if some_ended and np.count_nonzero(ended[t]):
             shown[0][t], shown[1][t] = np.where(ended[t], total, np.float32(np.nan)), np.where(ended[t], length, 0)
             total, length = total * ~ended[t], length * ~ended[t]
-    return (read_only(shown[0]), read_only(shown[1])), (total, length)
+    if some_ended:
+        shown = read_only(shown[0]), read_only(shown[1])
+    return shown, (total, length)
 
 
 @functools.lru_cache(maxsize=16)

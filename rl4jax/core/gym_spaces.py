@@ -16,6 +16,7 @@ from .errors import EnvError
 from .spaces import jax_dtype, struct_of
 
 Convert = Callable[[PyTree], PyTree]
+_UNSIGNED = {np.dtype(kind).itemsize: np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32, np.uint64)}
 
 
 def shown_obs_space(space: gymnasium.Space) -> gymnasium.Space:
@@ -126,16 +127,19 @@ def action_writer(space: Any, shown: Any, num_envs: int, name: str = "action") -
 
     if isinstance(space, spaces.Box):
         return write_box
+    own_shape = (num_envs, *space.shape)
     size = shown.n if isinstance(shown, spaces.Discrete) else shown.nvec
     start = 0 if isinstance(space, spaces.MultiBinary) else space.start
+    counts_from_elsewhere = bool(np.any(start))
     # Of a single choice Python's integers, with which NumPy compares faster than with its own.
     size, start = (x if isinstance(x, np.ndarray) else int(x) for x in (size, start))
 
     def write_choice(action: Any) -> np.ndarray:
         action = checked(action)
-        unsigned = action.view(f"u{action.itemsize}")  # what is negative is then huge: one comparison instead of two
+        unsigned = action.view(_UNSIGNED[action.itemsize])  # what is negative is then huge: one comparison instead of two
         _require(unsigned < size, action, shown, name, "Count actions from 0.")
-        return (action.reshape(num_envs, *space.shape) + start).astype(own)
+        written = action.astype(own).reshape(own_shape)
+        return (written + start).astype(own) if counts_from_elsewhere else written
 
     return write_choice
 

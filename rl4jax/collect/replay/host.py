@@ -65,7 +65,7 @@ class HostReplay(AbstractHostReplay):
             chosen = np.asarray(valid)
             if np.count_nonzero(chosen) < num:  # many times faster than all()
                 rows, num = [x[chosen] for x in rows], int(chosen.sum())
-        count, capacity = self.count, self.capacity
+        count, capacity = self.count, arrays[0].shape[0]
         first = max(num - capacity, 0)  # those before would be overwritten at once
         while first < num:
             slot = (count + first) % capacity

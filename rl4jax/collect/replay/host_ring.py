@@ -58,7 +58,7 @@ class AbstractHostReplay(abc.ABC):
         size = self.size
         check_not_empty(size, f"{type(self).__name__}.sample")
         slots = (np.asarray(bits) % size).astype(np.int64)
-        return Sample(self._read(slots), slots, equal_chances(len(slots), size))
+        return Sample(self._read(slots), slots, ones(len(slots)) / size)
 
     def at(self, slots: Int[Array | np.ndarray, "*N"]) -> PyTree:
         """The items in given slots."""
@@ -101,9 +101,9 @@ class AbstractHostReplay(abc.ABC):
 
 
 @functools.lru_cache(maxsize=16)
-def equal_chances(num: int, size: int) -> Float[np.ndarray, " N"]:
-    """How likely each of `num` items was to be drawn from a ring of `size`: handed out again and again once it is full."""
-    return read_only(np.full(num, 1 / size, np.float32))
+def ones(num: int) -> Float[np.ndarray, " N"]:
+    """For loops in Python: used again and again."""
+    return read_only(np.ones(num, np.float32))
 
 
 def draw_bits(num: int, key: PRNGKeyArray, what: str) -> UInt32[np.ndarray, " N"]:
