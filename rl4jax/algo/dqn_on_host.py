@@ -133,7 +133,7 @@ def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: A
     if not answers:
         answers.append(np.asarray(_learn_nothing(np.array([num_steps, num_updates], np.int32), settings.cfg)))
     epsilon, action = answers[-1][NUM_METRICS, ...], answers[-1][NUM_METRICS + 1 :]
-    played_with, learner = state.epsilon, Learner(*learned, np.int32(num_gradient_steps))
+    played_with, learner = state.epsilon, Learner(*learned, num_gradient_steps=np.int32(num_gradient_steps))
     moved = {"replay": replay, "window": window, "epsilon": epsilon, "num_steps": np.int32(num_steps)}
     state = state.learned(learner, **moved, num_updates=np.int32(num_updates + 1))
     if seen_next is not None:
@@ -146,7 +146,7 @@ def update_on_host(state: State, rollout: Rollout, cfg: Any, opt: Any, reduce: A
 def _learn_on_host(learned, packed, counts, cfg, seen_next, items, probability, size, opt, reduce):
     cfg = cfg.model.model
     num_steps, num_updates, num_gradient_steps = counts
-    learner = Learner(*learned, num_gradient_steps)
+    learner = Learner(*learned, num_gradient_steps=num_gradient_steps)
     check_optimizer("dqn", opt or make_optimizer(cfg, 0), learner.params, learner.opt_state, given=opt is not None)
 
     def step(learner, drawn):

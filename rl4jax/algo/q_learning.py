@@ -50,7 +50,7 @@ class Learner(NamedTuple):
     params: dict[str, Any]
     target_params: dict[str, Any]
     opt_state: PyTree
-    num_gradient_steps: Int32[Array, ""]
+    num_gradient_steps: Int32[Any, ""]  # NumPy's on the host
 
 
 def learn(

@@ -23,6 +23,7 @@ from .playing import AnyVecEnv, Playing
 from .rollout import Rollout
 from .values_after import next_values
 
+Standing = tuple[Any, PyTree, Bool[Any, " B"], PyTree]  # the first four fields of Playing
 MOST_AHEAD = 2**22  # numbers that are drawn before a rollout: 16 MB
 
 
@@ -104,10 +105,10 @@ def play_on_host(
     return Playing(*now, episode_return, episode_length, playing.faults), rollout
 
 
-def play_by(choose_at: Callable[..., tuple], env: GymVecEnv, playing: Playing, num_steps: int) -> tuple[tuple, Moment]:
+def play_by(choose_at: Callable[..., tuple], env: GymVecEnv, playing: Playing, num_steps: int) -> tuple[Standing, Moment]:
     """By what `choose_at(t, obs, is_first, carry, mask)` gives: actions, and the carry before and after.
 
-    The first four fields of `Playing`, and what happened, which is all NumPy's.
+    Also where that leads, and all that happened, in NumPy's arrays.
     """
     env_state, obs, is_first, carry = playing.env_state, playing.obs, playing.is_first, playing.carry
     moments = []
