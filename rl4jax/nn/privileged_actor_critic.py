@@ -16,7 +16,7 @@ from rl4jax.core.vec_env import VecEnv
 from .action_head import ActionHead, LogStd
 from .distributions import AbstractDistribution
 from .linear import Linear
-from .mlp import Activation
+from .mlp import Activation, Norm
 from .orthogonal import VALUE_GAIN, orthogonal_linear
 from .trunk import CORES, Trunk, check_network
 
@@ -25,7 +25,7 @@ class PrivilegedActorCritic(eqx.Module):
     """`model(obs) -> (distribution, value)` like `ActorCritic`, but training asks a critic that also sees `env.privileged(state)`.
 
     Actor and critic have networks of their own. With a `core` the actor remembers; the critic does not, since it is shown what there is
-    to know. Without privileged observations, as when it is deployed, the value is 0 and means nothing.
+    to know. Without privileged observations, as when it is deployed, the value is 0 and means nothing. Options are those of `ActorCritic`.
     """
 
     actor: Trunk
@@ -40,6 +40,7 @@ class PrivilegedActorCritic(eqx.Module):
         key: PRNGKeyArray,
         hidden: Sequence[int] = (64, 64),
         activation: str | Activation = "tanh",
+        norm: Norm = None,
         core: Literal["lstm", "gru"] | None = None,
         log_std: LogStd = "parameter",
         squash: bool = False,
@@ -48,9 +49,9 @@ class PrivilegedActorCritic(eqx.Module):
         require(core is None or core in CORES, "PrivilegedActorCritic: core", core, "None, 'lstm' or 'gru'")
         actor_key, critic_key, policy_key, value_key = jax.random.split(key, 4)
         seen = spaces.Dict(beside(env.single_observation_space, privileged_space(env)))
-        self.actor = Trunk(env.single_observation_space, hidden, activation, core, key=actor_key)
+        self.actor = Trunk(env.single_observation_space, hidden, activation, core, norm, key=actor_key)
         self.policy = ActionHead(env.single_action_space, hidden[-1], key=policy_key, log_std=log_std, squash=squash)
-        self.critic = Trunk(seen, hidden, activation, None, key=critic_key)
+        self.critic = Trunk(seen, hidden, activation, None, norm, key=critic_key)
         self.value = orthogonal_linear(hidden[-1], 1, VALUE_GAIN, key=value_key)
 
     def initial_carry(self) -> PyTree:

@@ -14,6 +14,7 @@ import rl4jax as rl
 from rl4jax import bc, distill, dqn, gradients, impala, losses, nn, ppo
 from rl4jax.algo.minibatch import pick
 from tests.algo.small import Mixed
+from tests.nn.luck import Luck
 
 ENVS = {
     "discrete": rl.envs.CartPole,
@@ -58,6 +59,16 @@ def test_ppo(env, network):
     assert not alarms(report)
     assert report.ok
     assert "zero" not in {gradient.status for gradient in report}
+
+
+@pytest.mark.parametrize("options", [{}, {"core": "lstm", "norm": "layer"}])
+def test_a_critic_that_sees_more(options):
+    env = rl.VecEnv(Luck(), num_envs=3)
+    model = nn.PrivilegedActorCritic(env, key=jax.random.key(0), hidden=(8,), **options)
+    state, rollout = ppo.collect(ppo.init(model, env, PPO, key=jax.random.key(1)), env, PPO)
+    batch, carry = pick(ppo.prepare(state, rollout, PPO)[0], rollout.carry, jnp.arange(3 if options else 18))
+    assert not alarms(gradients.report(ppo.loss, model, batch, PPO, carry))
+    assert not alarms(gradients.report(impala.loss, model, rollout, impala.Config()))
 
 
 @pytest.mark.parametrize(("env", "network"), [("discrete", "feed-forward"), ("discrete", "lstm"), ("masked dict", "squashed")])
