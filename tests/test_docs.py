@@ -49,7 +49,7 @@ PACKAGES = ("collect", "envs", "gradients", "nn")
 PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if not inspect.ismodule(getattr(rl, name))}
 PUBLIC |= {f"rl4jax.{package}.{name}": value for package in PACKAGES for name, value in public_names(getattr(rl, package)).items()}
 MODULES = {
-    "ppo": VERBS,
+    "ppo": (*VERBS, "loss_args"),
     "dqn": (*VERBS, "move_target", "transition_like"),
     "impala": VERBS,
     "bc": ("Config", "State", "Demonstrations", "from_arrays", "from_rollouts", "from_minari", "init", "act", "loss", "update", "train"),

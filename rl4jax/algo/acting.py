@@ -3,7 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
-from rl4jax.nn.model import Model, apply, initial_carry
+from rl4jax.nn.model import Model, choose, initial_carry, noise_of
 from rl4jax.nn.model_check import check_callable
 
 
@@ -13,5 +13,7 @@ def act(
 ) -> tuple[PyTree, PyTree]:
     """An action for one observation and the next carry: the most likely action, or with a key a sampled one."""
     check_callable(model)
-    pi, _, carry = apply(model, obs, initial_carry(model) if carry is None else carry, mask)
-    return pi.mode() if key is None else pi.sample(key), carry
+    carry = initial_carry(model) if carry is None else carry
+    noise = None if key is None else noise_of(model, obs, carry)(key)
+    action, _, carry = choose(model, obs, carry, mask, noise)
+    return action, carry

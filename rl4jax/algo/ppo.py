@@ -154,7 +154,13 @@ class Batch(NamedTuple):
 
 
 def loss(model: Model, batch: Batch, cfg: Config, carry: PyTree = None) -> tuple[Float[Array, ""], Metrics]:
-    """Clipped surrogate, value and entropy: `policy_loss + vf_coef * value_loss - ent_coef * entropy`, means over valid steps."""
+    """Clipped surrogate, value and entropy: `policy_loss + vf_coef * value_loss - ent_coef * entropy`, means over valid steps.
+
+    `loss_args` gives what it takes beside the model, for a whole rollout.
+    """
+    if not isinstance(batch, Batch):
+        fix = "Of a whole rollout: ppo.loss(state.model, *ppo.loss_args(state, rollout, cfg))."
+        raise TypeError(f"ppo.loss: batch is a {type(batch).__name__}; it must be a ppo.Batch, with advantages. {fix}")
     log_prob, entropy, value, _ = reconsider(model, batch, carry)
     count = jnp.maximum(batch.valid.sum(), 1)  # a minibatch may hold nothing but dead slots
 
@@ -192,6 +198,17 @@ def loss(model: Model, batch: Batch, cfg: Config, carry: PyTree = None) -> tuple
         "train/approx_kl": approx_kl,
         "train/clip_fraction": clip_fraction,
     }
+
+
+def loss_args(state: State, rollout: Rollout, cfg: Config) -> tuple[Batch, Config, PyTree]:
+    """What `loss` takes beside the model, of a whole rollout: `loss(state.model, *loss_args(state, rollout, cfg))`.
+
+    It is what `update` sees before its first step, as one minibatch; memories of a recurrent model go along.
+    """
+    batch, _ = prepare(state, jax.tree.map(jnp.asarray, rollout), cfg)
+    num_steps, num_envs = rollout.reward.shape
+    batch, carry = pick(batch, rollout.carry, jnp.arange(num_steps * num_envs if rollout.carry is None else num_envs))
+    return batch, cfg, carry
 
 
 def update(

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from rl4jax.algo import dqn, epochs, impala, ppo
-from rl4jax.algo.minibatch import pick
 from rl4jax.collect.transition import Transition, fold
 from rl4jax.nn.model import Model, apply
 
@@ -41,10 +40,7 @@ def own_loss(run: AbstractRun, state: Any) -> OwnLoss:
 
 def of_ppo(run: AbstractRun, state: ppo.State) -> OwnLoss:
     state, rollout = ppo.collect(state, run.env, run.cfg)
-    batch, _ = ppo.prepare(state, jax.tree.map(jnp.asarray, rollout), run.cfg)
-    num_steps, num_envs = rollout.reward.shape
-    batch, carry = pick(batch, rollout.carry, jnp.arange(num_steps * num_envs if rollout.carry is None else num_envs))
-    return OwnLoss(ppo.loss, state.model, (batch, run.cfg, carry))
+    return OwnLoss(ppo.loss, state.model, ppo.loss_args(state, rollout, run.cfg))
 
 
 def of_impala(run: AbstractRun, state: impala.State) -> OwnLoss:

@@ -30,8 +30,8 @@ class PercentileNormalizer(NamedTuple):
     seeded: Bool[Array, ""]  # whether there was an update
 
     @classmethod
-    def create(cls, low: Number = 0.05, high: Number = 0.95, decay: Number = 0.99) -> "PercentileNormalizer":
-        """No data yet: the scale is 1."""
+    def create(cls, low: Number = 0.05, high: Number = 0.95, decay: Number = 0.99, start: Number | None = None) -> "PercentileNormalizer":
+        """No data yet: the scale is 1. The averages begin with the first data, or at `start`: DreamerV3 lets them grow from 0."""
         if is_concrete(low) and is_concrete(high):
             ordered = bool(np.all((np.asarray(low) >= 0) & (np.asarray(low) < np.asarray(high)) & (np.asarray(high) <= 1)))
             rule = "shares with 0 <= low < high <= 1"
@@ -39,7 +39,8 @@ class PercentileNormalizer(NamedTuple):
         if is_concrete(decay):
             good = bool(np.all((np.asarray(decay) >= 0) & (np.asarray(decay) < 1)))
             require(good, "PercentileNormalizer: decay", decay, "in [0, 1)", "With 1 nothing but the first update would ever count.")
-        return cls(low, high, decay, jnp.zeros(()), jnp.zeros(()), jnp.zeros((), bool))
+        begun = jnp.asarray(0.0 if start is None else start, jnp.float32)
+        return cls(low, high, decay, begun, jnp.copy(begun), jnp.asarray(start is not None))
 
     def update(self, returns: Float[Array | np.ndarray, "*N"]) -> "PercentileNormalizer":
         """Take in returns of any shape: `average = decay * average + (1 - decay) * percentile`. The first are taken as they are.

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +14,7 @@ from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.host_arrays import map_arrays, read_only
 from rl4jax.core.spaces import clip_action, mask_allows
 from rl4jax.core.vec_env import VecEnv, VecStep
-from rl4jax.nn.model import Model, apply, reset_carry
+from rl4jax.nn.model import Actor, Model, apply, choose as choose_one, noise_of, reset_carry
 from rl4jax.nn.packed import Packed, pack
 from rl4jax.nn.privileged import informed
 
@@ -153,17 +152,15 @@ def choose(
 
     def one(obs, is_first, carry, mask, noise):
         carry = reset_carry(model, carry, is_first)
-        pi, _, next_carry = apply(model, obs, carry, mask)
-        action = pi.mode() if noise is None else pi.sample_from(noise)
-        return action, pi.log_prob(action), carry, next_carry
+        action, log_prob, next_carry = choose_one(model, obs, carry, mask, noise)
+        return action, log_prob, carry, next_carry
 
     return jax.vmap(one)(obs, is_first, carry, mask, noise)
 
 
 def noise_maker(model: Model, playing: Playing) -> Callable[[PRNGKeyArray], PyTree]:
-    """What draws the noise of one action of this model: it depends on shapes only."""
-    obs, carry = jax.tree.map(lambda x: x[0], (playing.obs, playing.carry))
-    return eqx.filter_eval_shape(lambda: apply(model, obs, carry)[0]).noise
+    """What draws the noise of one action of this model."""
+    return noise_of(model, *jax.tree.map(lambda x: x[0], (playing.obs, playing.carry)))
 
 
 def draw_ahead(model: Model, playing: Playing, keys: Key[Array, "T B"]) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
@@ -181,11 +178,13 @@ def remember(packed: Packed, playing: Playing, moments: Moment) -> tuple[Rollout
     def log_prob_of(obs, carry, mask, action):
         return apply(packed.model, obs, carry, mask)[0].log_prob(action)
 
-    if moments.log_prob is None:
+    by_itself = isinstance(packed.model, Actor)
+    if moments.log_prob is None and not by_itself:
         log_prob = jax.vmap(jax.vmap(log_prob_of))(moments.obs, moments.carry, moments.mask, moments.action)
         moments = moments._replace(log_prob=log_prob)
     ended, so_far = episodes(moments, playing.episode_return, playing.episode_length)
-    return as_rollout(moments, playing.carry, *ended), *so_far
+    rollout = as_rollout(moments, playing.carry, *ended)
+    return rollout._replace(memory=moments.next_carry if by_itself else None), *so_far
 
 
 def as_rollout(moments: Moment, carry: PyTree, episode_return: Float[Any, "T B"], episode_length: Int32[Any, "T B"]) -> Rollout:

@@ -31,6 +31,7 @@ class Rollout(NamedTuple):
     episode_return: Float[Array, "T B"]  # of an episode that ended here, from its very start; NaN elsewhere
     episode_length: Int32[Array, "T B"]  # likewise; 0 elsewhere
     next_privileged: PyTree = None  # beside next_obs
+    memory: PyTree = None  # [T, B, ...], of a model that chooses by itself, after each step
 
     @property
     def ended(self) -> Bool[Array | np.ndarray, "T B"]:

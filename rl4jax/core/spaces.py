@@ -77,6 +77,15 @@ def flatten(space: gymnasium.Space, x: PyTree) -> Float[Array, " D"]:
     return jnp.ravel(x).astype(jnp.float32)
 
 
+def parts_of(tree: Any) -> dict[str, Any]:
+    """The parts of a Dict or Tuple (of a space or of an observation) by name; of anything else one, without a name."""
+    if isinstance(tree, dict | spaces.Dict):
+        return dict(tree.items())
+    if isinstance(tree, tuple | spaces.Tuple):
+        return {str(i): part for i, part in enumerate(tree)}
+    return {"": tree}
+
+
 def mask_heads(space: gymnasium.Space, start: int = 0) -> list[slice]:
     """Where the choices of an action space lie in its flat mask, one slice per head; continuous parts have none.
 

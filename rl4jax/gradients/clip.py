@@ -10,6 +10,11 @@ from rl4jax.core.errors import require
 from rl4jax.core.number import Number, is_concrete
 
 
+def in_single(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Half precision as float32: the squares of 300 would not fit into it."""
+    return x.astype(jnp.float32) if x.dtype in (jnp.float16, jnp.bfloat16) else x
+
+
 def clip_by_global_norm(grads: PyTree, max_norm: Number) -> tuple[PyTree, Float[Array, ""]]:
     """Scale all gradients together by `min(1, max_norm / (norm + 1e-6))`, as PyTorch does; 0 leaves them. Returns their norm too.
 
@@ -18,6 +23,6 @@ def clip_by_global_norm(grads: PyTree, max_norm: Number) -> tuple[PyTree, Float[
     if is_concrete(max_norm):
         fits = bool(np.all(np.asarray(max_norm) >= 0))
         require(fits, "clip_by_global_norm: max_norm", max_norm, "positive, or 0 for no clipping")
-    norm = optax.tree.norm(grads)
+    norm = optax.tree.norm(jax.tree.map(in_single, grads))
     scale = jnp.where(jnp.asarray(max_norm) > 0, jnp.minimum(1.0, max_norm / (norm + 1e-6)), 1.0)
     return jax.tree.map(lambda g: g * scale.astype(g.dtype), grads), norm

@@ -24,14 +24,13 @@ from .findings import Cause, Gradient, Report, Status
 from .graph import Graph
 from .origin import Search, all_zero, not_finite
 from .quick import evaluate, quick_jit
-from .source import place_of
+from .source import called, place_of, rules_in
 
-CALLED = {"select_n": "where", "dot_general": "a matrix product", "conv_general_dilated": "a convolution", "integer_pow": "a power"}
 MOST_CAUSES = 3
 
 
-def report(loss_fn: Callable[..., Any], model: Any, *args: Any) -> Report:
-    """The gradient of `loss_fn(model, *args)`, a loss or `(loss, ...)`, with respect to each parameter of the model.
+def report(loss_fn: Callable[..., Any], model: Any, /, *args: Any, **kwargs: Any) -> Report:
+    """The gradient of `loss_fn(model, *args, **kwargs)`, a loss or `(loss, ...)`, with respect to each parameter of the model.
 
     Parameters are the leaves of the model that are arrays of floats. The loss must be one that `jax.jit` can trace.
 
@@ -48,7 +47,7 @@ def report(loss_fn: Callable[..., Any], model: Any, *args: Any) -> Report:
 
     def of_values(*values):
         given = leaves | dict(zip(params, values, strict=True))
-        answer = loss_fn(jax.tree.unflatten(treedef, given.values()), *args)
+        answer = loss_fn(jax.tree.unflatten(treedef, given.values()), *args, **kwargs)
         return check_loss(answer[0] if isinstance(answer, tuple) else answer)
 
     def pulled(*values_and_back):
@@ -95,11 +94,11 @@ class Examination:
         flows = backward.from_nodes(backward.inputs[-1:])
 
         def status(i: int) -> Status:
+            if self.norms[i] != 0:  # whatever the way: a rule of somebody's own may make a gradient of nothing
+                return "ok" if math.isfinite(self.norms[i]) else "non-finite"
             if forward.inputs[i] not in used:
                 return "disconnected"
-            if backward.outputs[i + 1] not in flows:
-                return "blocked"
-            return "non-finite" if not math.isfinite(self.norms[i]) else "zero" if self.norms[i] == 0 else "ok"
+            return "zero" if backward.outputs[i + 1] in flows else "blocked"
 
         return [status(i) for i in range(len(self.params))]
 
@@ -128,8 +127,8 @@ class Examination:
             return ()
         number = "nan" if search.how_wrong is not_finite and origin.wrong == 2 else "inf"
         if origin.equations:
-            name = origin.equations[0].primitive.name
-            return (Cause(what.format(number=number, operation=CALLED.get(name, name)), place_of(origin.equations)),)
+            operation = called(origin.equations, self.rules)
+            return (Cause(what.format(number=number, operation=operation), place_of(origin.equations)),)
         names = dict(zip(search.program.jaxpr.invars, self.params, strict=False))
         return (Cause(f"{number} in the parameter {names[origin.given]}" if origin.given in names else f"{number} in the data", ""),)
 
@@ -137,6 +136,11 @@ class Examination:
     def explained(self) -> Graph:
         """The loss, with the rules that functions have for their derivatives."""
         return Graph(self.forward, with_rules=True)
+
+    @functools.cached_property
+    def rules(self) -> dict[str, str]:
+        """The functions with rules that the loss calls; from the same program as what is looked for, so that all lines are the same."""
+        return rules_in(self.backward.jaxpr)
 
     @functools.cached_property
     def zeros(self) -> Search:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from rl4jax.core.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 Status = Literal["ok", "zero", "non-finite", "blocked", "disconnected"]
 STYLES: dict[Status, str] = {"ok": "", "zero": "yellow", "non-finite": "red", "blocked": "red", "disconnected": "red"}
@@ -109,26 +109,27 @@ class Report:
     @property
     def reasons(self) -> tuple[str, ...]:
         """A line for each cause, with what it concerns."""
-        concerned = {("non-finite", str(cause)): ["loss"] for cause in self.causes}
+        return tuple(text for _, text in self._reasons())
+
+    def _reasons(self) -> list[tuple[Status, str]]:
+        concerned: dict[tuple[Status, str], list[str]] = {("non-finite", str(cause)): ["loss"] for cause in self.causes}
         for gradient in self.gradients:
             if gradient.causes:
                 concerned.setdefault((gradient.status, gradient.cause), []).append(gradient.name)
-        return tuple(f"{in_short(names)}: {status}, {cause}" for (status, cause), names in concerned.items())
+        return [(status, f"{in_short(names)}: {status}, {cause}") for (status, cause), names in concerned.items()]
 
-    def table(self) -> "Table":
-        """The same for rich."""
+    def table(self) -> "Group":
+        """The same for rich: the table, and below it the causes."""
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=None, header_style="bold", title=self.headline, title_justify="left", title_style="")
         for name, pad in COLUMNS.items():
             table.add_column(name, justify="right" if pad is str.rjust else "left", no_wrap=True)
-        if self.reasons:
-            table.add_column("cause", overflow="fold")
-        if self.causes:
-            table.add_row("loss", "", f"{self.loss:.3g}", "-", "non-finite", str(self.causes[0]), style=STYLES["non-finite"])
         for gradient in self.gradients:
-            table.add_row(*gradient.cells(), *([gradient.cause] if self.reasons else []), style=STYLES[gradient.status])
-        return table
+            table.add_row(*gradient.cells(), style=STYLES[gradient.status])
+        return Group(table, *(Text(text, STYLES[status]) for status, text in self._reasons()))
 
     def to_json(self) -> str:
         """One line. JSON has null where a number is not finite."""

@@ -1,7 +1,7 @@
 """Idioms whose values and gradients are finite where the plain ones are not: `from rl4jax.gradients import safe`.
 
 `jnp.where(x > 0, jnp.sqrt(x), 0.0)` has the value 0 at 0 and the gradient NaN: both branches are differentiated, and the one that was not
-taken gives `0 * inf`. The input must be replaced as well, which is what these do.
+taken gives `0 * inf`. The input must be replaced as well, which is what these do. A NaN stays one: it should be seen.
 """
 
 from collections.abc import Callable
@@ -34,24 +34,23 @@ def where(
 def log(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """`log(x)`, but for 0, negative and subnormal x the logarithm of the smallest normal number, -87.3 in float32, with gradient 0."""
     least = jnp.finfo(x.dtype).tiny
-    return where(x >= least, jnp.log, x, jnp.log(least))
+    return where(~(x < least), jnp.log, x, jnp.log(least))
 
 
 def sqrt(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """`sqrt(x)`, but for 0 and negative x the value 0 with gradient 0."""
-    return where(x > 0, jnp.sqrt, x, 0.0)
+    return where(~(x <= 0), jnp.sqrt, x, 0.0)
 
 
 def norm(x: Float[Array, "..."], axis: Axis = None, *, keepdims: bool = False) -> Float[Array, "..."]:
     """Euclidean length, with gradient 0 for a vector of zeros. Squares neither overflow nor vanish: x is divided by its largest element."""
-    largest = jax.lax.stop_gradient(jnp.abs(x).max(axis, keepdims=True))
-    scale = jnp.where(largest > 0, largest, 1.0)
+    largest = jax.lax.stop_gradient(jnp.abs(x).max(axis, keepdims=True, initial=0.0))
+    scale = jnp.where((largest > 0) & (largest < jnp.inf), largest, 1.0)
     length = sqrt(jnp.square(x / scale).sum(axis, keepdims=True)) * scale
     return length if keepdims else length.squeeze(axis)
 
 
 def max(x: Float[Array, "..."], axis: Axis = None, *, where: Bool[Array, "..."], empty: Number = 0.0) -> Float[Array, "..."]:
     """The largest of the elements where the mask is true; `empty` and gradient 0 where it nowhere is. What is masked may be NaN."""
-    lowest = jnp.finfo(x.dtype).min
-    largest = jnp.where(where, x, lowest).max(axis)
+    largest = jnp.where(where, x, -jnp.inf).max(axis, initial=-jnp.inf)
     return jnp.where(where.any(axis), largest, empty)

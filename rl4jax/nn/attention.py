@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from rl4jax.core.errors import choose_divisor, is_count, require
 
-from .entity_mask import EntityMask, check_entities, check_entity_mask, leave_out, masked_softmax
+from .entity_mask import EntityMask, as_entity_mask, check_entities, leave_out, masked_softmax
 from .row_linear import RowLinear, orthogonal_rows
 
 
@@ -52,7 +52,7 @@ class MultiHeadAttention(eqx.Module):
             mask = jnp.ones(0, bool)  # nobody there: nothing to attend to
         who = None
         if mask is not None:
-            check_entity_mask("MultiHeadAttention: mask", mask, (len(source),), (len(query), len(source)))
+            mask = as_entity_mask("MultiHeadAttention: mask", mask, (len(source),), (len(query), len(source)))
             who = attending(mask, num_queries=len(query), same=key_value is None)
         if key_value is None:
             x = query if who is None else leave_out(query, who.queries | who.keys)

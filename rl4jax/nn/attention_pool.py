@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from rl4jax.core.errors import is_count, require
 
 from .attention import MultiHeadAttention
-from .entity_mask import EntityMask, check_entities, check_entity_mask
+from .entity_mask import EntityMask, as_entity_mask, check_entities
 from .orthogonal import orthogonal_weights
 
 
@@ -36,5 +36,5 @@ class AttentionPool(eqx.Module):
     def __call__(self, x: Float[Array, "S D"], mask: EntityMask = None) -> Float[Array, " P"]:
         check_entities("AttentionPool: x", x, self.queries.shape[1])
         if mask is not None:
-            check_entity_mask("AttentionPool: mask", mask, (len(x),))
+            mask = as_entity_mask("AttentionPool: mask", mask, (len(x),))
         return self.attention(self.queries, x, mask).ravel()

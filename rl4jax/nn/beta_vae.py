@@ -9,6 +9,7 @@ from rl4jax.core.errors import is_count, require
 from rl4jax.core.number import Number, is_concrete
 
 from .distributions import Normal
+from .input_check import check_input
 from .linear import Linear
 from .orthogonal import VALUE_GAIN, orthogonal_linear
 
@@ -38,20 +39,22 @@ class BetaVAE(eqx.Module):
         self.output = orthogonal_linear(hidden_dim, d_in, VALUE_GAIN, key=keys[3])
         self.beta = beta
 
-    def encode(self, x: Float[Array, " D"]) -> Normal:
+    def encode(self, x: Float[Array, "..."]) -> Normal:
         """The distribution over latents, given what is seen. The layer gives mean and log-variance."""
+        check_input("BetaVAE: x", x, len(self.encoder.weight))
         mean, log_variance = self.posterior(jax.nn.relu(self.encoder(x))).reshape(2, -1)
         return Normal(mean, 0.5 * log_variance)
 
-    def decode(self, z: Float[Array, " Z"]) -> Float[Array, " D"]:
+    def decode(self, z: Float[Array, "..."]) -> Float[Array, " D"]:
         """What a latent looks like."""
+        check_input("BetaVAE: z", z, len(self.decoder.weight))
         return self.output(jax.nn.relu(self.decoder(z)))
 
-    def strategy_embedding(self, x: Float[Array, " D"]) -> Float[Array, " Z"]:
+    def strategy_embedding(self, x: Float[Array, "..."]) -> Float[Array, " Z"]:
         """The mean latent, without randomness."""
         return self.encode(x).mean
 
-    def loss(self, x: Float[Array, " D"], *, key: PRNGKeyArray) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    def loss(self, x: Float[Array, "..."], *, key: PRNGKeyArray) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """`sum_d (decode(z) - x)^2 + beta * KL(encode(x) || Normal(0, 1))` for one x and one sampled z, and its terms as metrics."""
         posterior = self.encode(x)
         error = jnp.square(self.decode(posterior.sample(key)) - x).sum()

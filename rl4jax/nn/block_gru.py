@@ -2,12 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import choose_divisor, is_count, require
 
 from .gru import cell, run
-from .recurrent import AbstractCore, check_sizes, gate_weights, project
+from .recurrent import AbstractCore, Input, check_sizes, gate_weights, no_memory, project
 
 
 class BlockGRU(AbstractCore):
@@ -37,9 +37,10 @@ class BlockGRU(AbstractCore):
 
     def initial_carry(self) -> Float[Array, " H"]:
         """Zeros."""
-        return jnp.zeros(self.bias_n.size)
+        return no_memory(self.bias_n.size, self.bias_n)
 
-    def __call__(self, x: Float[Array, " D"], carry: Float[Array, " H"]) -> tuple[Float[Array, " H"], Float[Array, " H"]]:
+    def __call__(self, x: Input, carry: PyTree) -> tuple[Float[Array, " H"], Float[Array, " H"]]:
+        self.check_step(x, carry)
         h, _ = cell(x @ self.weight_ih, self.weight_hh, self.bias, self.bias_n, carry)
         return h, h
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .cnn import Layers, check_layers, make_conv, read_shape
+from .input_check import check_input
 from .linear import Linear
 from .orthogonal import orthogonal_linear
 
@@ -17,7 +18,8 @@ class CNNDecoder(eqx.Module):
 
     One linear layer makes the smallest picture. Then, from the last of `layers` to the first, each pixel is repeated `stride` times each
     way, what is too much is cut off, and a convolution follows. (Transposed convolutions, which do both at once, leave a chequered
-    pattern: Odena et al. 2016.) The output is linear, in the units that `CNN` sees: compare it with `image / 255`.
+    pattern: Odena et al. 2016.) The output is linear, in the units that `CNN` sees: compare it with
+    `image / high`, 255 for most images of integers.
     """
 
     linear: Linear
@@ -40,7 +42,8 @@ class CNNDecoder(eqx.Module):
         self.start = (channels, pixels[0], pixels[1])
         self.linear = orthogonal_linear(d_in, channels * pixels[0] * pixels[1], key=linear_key)
 
-    def __call__(self, features: Float[Array, " D"]) -> Float[Array, "A B C"]:
+    def __call__(self, features: Float[Array, "..."]) -> Float[Array, "A B C"]:
+        check_input("CNNDecoder: features", features, len(self.linear.weight))
         x = self.linear(features).reshape(self.start)
         for conv, (stride, height, width) in zip(self.convs, self.steps, strict=True):
             larger = jnp.repeat(jnp.repeat(jax.nn.relu(x), stride, 1), stride, 2)

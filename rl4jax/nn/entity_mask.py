@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from rl4jax.core.errors import ShapeError
 
-EntityMask = Shaped[Array | np.ndarray, "..."] | None  # bool [S], or [Sq, Sk] for pairs; any other is refused with a message of ours
+EntityMask = Shaped[Array | np.ndarray, "..."] | None  # bool or 0 and 1, [S], or [Sq, Sk] for pairs; others are refused with our words
 
 
 def check_entities(name: str, x: Any, width: int) -> None:
@@ -20,11 +20,13 @@ def check_entities(name: str, x: Any, width: int) -> None:
         )
 
 
-def check_entity_mask(name: str, mask: Any, *shapes: tuple[int, ...]) -> None:
-    """Raise unless the mask is bool, of one of the shapes."""
-    if jnp.shape(mask) not in shapes or jnp.result_type(mask) != jnp.bool_:
+def as_entity_mask(name: str, mask: Any, *shapes: tuple[int, ...]) -> Bool[Array, "..."]:
+    """The mask as bools. Raise unless it has bools or integers, such as the int8 of a `MultiBinary`, in one of the shapes."""
+    dtype = jnp.result_type(mask)
+    if jnp.shape(mask) not in shapes or not (dtype == jnp.bool_ or jnp.issubdtype(dtype, jnp.integer)):
         wanted = " or ".join(str(shape) for shape in shapes)
-        raise ShapeError(f"{name} is {jnp.result_type(mask)} {jnp.shape(mask)}; it must be bool {wanted}, true = attend.")
+        raise ShapeError(f"{name} is {dtype} {jnp.shape(mask)}; it must be bool {wanted}, true = attend, or 0 and 1 as integers.")
+    return jnp.asarray(mask, bool)
 
 
 def leave_out(x: Float[Array, "S D"], present: Bool[Array | np.ndarray, " S"]) -> Float[Array, "S D"]:
@@ -43,5 +45,6 @@ def masked_softmax(scores: Float[Array, "*S N"], mask: Bool[Array | np.ndarray, 
         return scores
     if mask is None:
         return jax.nn.softmax(scores)
-    weights = jax.nn.softmax(jnp.where(mask, scores, jnp.finfo(scores.dtype).min))  # finite: nothing but equals is no NaN
+    some = mask.any(-1, keepdims=True)
+    weights = jax.nn.softmax(jnp.where(mask, scores, jnp.where(some, -jnp.inf, 0.0)))  # where nothing is allowed, equals: no NaN
     return jnp.where(mask, weights, 0.0)

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from rl4jax.core.errors import ShapeError, is_count, require
 
+from .input_check import check_input
 from .linear import Linear
 
 
@@ -27,13 +28,14 @@ class FiLM(eqx.Module):
         require(is_count(feature_dim), "FiLM: feature_dim", feature_dim, "a positive integer")
         self.linear = Linear(jnp.zeros((context_dim, 2 * feature_dim)), jnp.zeros(2 * feature_dim))
 
-    def __call__(self, features: Float[Array, "D *HW"], context: Float[Array, " C"]) -> Float[Array, "D *HW"]:
+    def __call__(self, features: Float[Array, "D *HW"], context: Float[Array, "..."]) -> Float[Array, "D *HW"]:
         feature_dim = self.linear.bias.shape[0] // 2
         if features.ndim not in (1, 3) or features.shape[0] != feature_dim:
             raise ShapeError(
                 f"FiLM: features has shape {features.shape}; it must be ({feature_dim},) or ({feature_dim}, H, W), channels first. "
                 f"For a batch use jax.vmap."
             )
+        check_input("FiLM: context", context, len(self.linear.weight))
         each = (2, feature_dim) + (1,) * (features.ndim - 1)
         gamma, beta = self.linear(context).reshape(each)
         return (1 + gamma) * features + beta

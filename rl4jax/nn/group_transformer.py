@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from rl4jax.core.errors import ConfigError, ShapeError, did_you_mean, is_count, require
 
 from .attention import MultiHeadAttention
-from .entity_mask import EntityMask, check_entities, check_entity_mask, leave_out
+from .entity_mask import EntityMask, as_entity_mask, check_entities, leave_out
 from .transformer import FeedForward, TransformerBlock
 
 
@@ -58,9 +58,8 @@ class GroupTransformer(eqx.Module):
                 raise ShapeError(f"GroupTransformer: {what} has {sorted(given)}; the groups are {sorted(self.names)}.")
         for name, x in groups.items():
             check_entities(f"GroupTransformer: groups[{name!r}]", x, self.d_model)
-            if masks.get(name) is not None:
-                check_entity_mask(f"GroupTransformer: masks[{name!r}]", masks[name], (len(x),))
-        present = {name: jnp.ones(len(x), bool) if masks.get(name) is None else jnp.asarray(masks[name]) for name, x in groups.items()}
+        there = {name: jnp.ones(len(x), bool) if masks.get(name) is None else masks[name] for name, x in groups.items()}
+        present = {name: as_entity_mask(f"GroupTransformer: masks[{name!r}]", there[name], (len(x),)) for name, x in groups.items()}
         for layer in self.layers:
             groups = layer(groups, present)
         return groups

@@ -1,10 +1,12 @@
 """Gated recurrent unit (Cho et al. 2014), in PyTorch's form, and the arithmetic that it shares with `BlockGRU`."""
 
+import math
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from .recurrent import AbstractCore, before_each, check_sizes, gate_weights, project, unless_first
+from .recurrent import AbstractCore, Input, before_each, check_sizes, gate_weights, no_memory, project, unless_first
 
 
 class GRU(AbstractCore):
@@ -27,9 +29,10 @@ class GRU(AbstractCore):
 
     def initial_carry(self) -> Float[Array, " H"]:
         """Zeros."""
-        return jnp.zeros(len(self.weight_hh))
+        return no_memory(len(self.weight_hh), self.weight_hh)
 
-    def __call__(self, x: Float[Array, " D"], carry: Float[Array, " H"]) -> tuple[Float[Array, " H"], Float[Array, " H"]]:
+    def __call__(self, x: Input, carry: PyTree) -> tuple[Float[Array, " H"], Float[Array, " H"]]:
+        self.check_step(x, carry)
         h, _ = cell(x @ self.weight_ih, self.weight_hh[None], self.bias, self.bias_n, carry)
         return h, h
 
@@ -55,7 +58,8 @@ def cell(
     n = jnp.tanh(of_x[..., 2, :] + r * h_n)
     by_n = (1 - z) * (1 - n * n)
     by_gate = jnp.stack([by_n * h_n * r * (1 - r), (h - n) * z * (1 - z), by_n * r], -2)
-    flat = lambda x: x.reshape(*h.shape[:-2], -1)  # noqa: E731
+    batch = h.shape[:-2]
+    flat = lambda x: x.reshape(*batch, math.prod(x.shape[len(batch) :]))  # noqa: E731
     return flat(n + z * (h - n)), (flat(by_gate), flat(by_n), flat(z))
 
 
@@ -109,7 +113,8 @@ def _backward(saved, d_after):
     d_weight = (before[:, 0].T @ d_of_h[:, 0])[None] if num_blocks == 1 else jnp.einsum("nki,nko->kio", before, d_of_h)
     d_gates = d_gates.reshape(*d_n.shape[:-1], num_blocks, 3, size)
     d_z = d_gates.at[..., 2, :].set(d_n.reshape(*d_n.shape[:-1], num_blocks, size)).reshape(*d_n.shape[:-1], -1)
-    return d_weight, d_z.sum((0, 1)), d_gates[..., 2, :].sum((0, 1)).ravel(), d_z, d_carry, None
+    d_weight, d_bias, d_bias_n = (x.astype(weight.dtype) for x in (d_weight, d_z.sum((0, 1)), d_gates[..., 2, :].sum((0, 1)).ravel()))
+    return d_weight, d_bias, d_bias_n, d_z, d_carry, None
 
 
 run.defvjp(_forward, _backward)

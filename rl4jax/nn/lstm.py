@@ -2,9 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from .recurrent import AbstractCore, before_each, check_sizes, gate_weights, project, unless_first
+from .recurrent import AbstractCore, Input, before_each, check_sizes, gate_weights, no_memory, project, unless_first
 
 Carry = tuple[Float[Array, "*N H"], Float[Array, "*N H"]]
 Carries = tuple[Float[Array, "T N H"], Float[Array, "T N H"]]
@@ -29,10 +29,11 @@ class LSTM(AbstractCore):
 
     def initial_carry(self) -> Carry:
         """Zeros."""
-        zero = jnp.zeros(len(self.weight_hh))
+        zero = no_memory(len(self.weight_hh), self.weight_hh)
         return zero, zero
 
-    def __call__(self, x: Float[Array, " D"], carry: Carry) -> tuple[Float[Array, " H"], Carry]:
+    def __call__(self, x: Input, carry: PyTree) -> tuple[Float[Array, " H"], Carry]:
+        self.check_step(x, carry)
         h, c = carry
         carry, _ = _cell(x @ self.weight_ih + h @ self.weight_hh + self.bias, c)
         return carry[0], carry
@@ -90,7 +91,7 @@ def _backward(saved, d_carries):
     d_carry, dz = jax.lax.scan(one, end, (d_carries, derivatives, is_first), reverse=True)
     h_before = before_each(h_start, h_after, is_first)
     d_weight = h_before.reshape(-1, len(weight)).T @ dz.reshape(-1, weight.shape[1])
-    return d_weight, dz.sum((0, 1)), dz, d_carry, None
+    return d_weight.astype(weight.dtype), dz.sum((0, 1)).astype(weight.dtype), dz, d_carry, None
 
 
 _run.defvjp(_forward, _backward)

@@ -1,5 +1,6 @@
 """What can be known of a model without running it: whether it answers as the spaces of the environment need."""
 
+import inspect
 from typing import Any
 
 import equinox as eqx
@@ -44,7 +45,12 @@ def check_answer(model: Any, obs: PyTree[jax.ShapeDtypeStruct]) -> tuple[Abstrac
     name = type(model).__name__
     carry = jax.eval_shape(lambda: initial_carry(model))
     form = "(distribution, value)" if carry is None else "(distribution, value, carry)"
-    answer = eqx.filter_eval_shape(lambda *seen: model(*seen), obs, *(() if carry is None else (carry,)))  # heads may hold functions
+    seen = (obs,) if carry is None else (obs, carry)
+    try:
+        answer = eqx.filter_eval_shape(lambda *seen: model(*seen), *seen)  # heads may hold functions
+    except Exception as error:  # whatever a model of the user's may raise
+        given = f"one observation {describe(obs)}" + ("" if carry is None else f" and the memory {describe(carry)} of initial_carry()")
+        raise ShapeError(f"{name}: called with {given}, it raises {type(error).__name__}: {error}{_carry_hint(model, carry)}") from error
     if not isinstance(answer, tuple) or len(answer) != (2 if carry is None else 3):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else _name(answer)
         hint = " A recurrent model needs a method initial_carry()." if isinstance(answer, tuple) and len(answer) == 3 else ""
@@ -71,6 +77,15 @@ def check_callable(model: Any, of_state: str = "policy") -> None:
         what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
         fix = f"Give state.{of_state}." if hasattr(model, of_state) else "Use rl.nn.ActorCritic(env, key=key)."
         raise TypeError(f"model is {what}; it must be an eqx.Module that is called with one observation. {fix}")
+
+
+def _carry_hint(model: Any, carry: PyTree) -> str:
+    """What to do if a model fails because it has, or should have, a memory; nothing for those without."""
+    if carry is not None:
+        return "\nIf the memory does not fit, make initial_carry() return one that does."
+    arguments = inspect.signature(model).parameters.values()
+    required = [x for x in arguments if x.default is x.empty and x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    return "\nA recurrent model needs a method initial_carry()." if len(required) > 1 else ""
 
 
 def _name(x: Any) -> str:

@@ -1,7 +1,6 @@
 """From an observation of any space to one vector: each part by what suits it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import gymnasium
@@ -12,12 +11,13 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import EnvError
-from rl4jax.core.spaces import StaticSpace, flatten
+from rl4jax.core.spaces import StaticSpace, flatten, parts_of
 
 from .cnn import CNN
 from .set_encoder import SetEncoder
 
 MASK = "_mask"
+UNBOUNDED = 2.0**30  # from here on a bound is what the dtype can hold, and says nothing of the image
 
 
 class MultiEncoder(eqx.Module):
@@ -25,14 +25,15 @@ class MultiEncoder(eqx.Module):
 
     | part | becomes |
     |---|---|
-    | `Box` of three axes | an image, through a `CNN` |
+    | `Box` of three axes | an image, through a `CNN`, integers divided by the largest bound of the space |
     | `Box` `[S, F]` called name, beside a mask `[S]` called name_mask | a set of S entities, through a `SetEncoder`; true = there |
     | `Box` `[S, F]` whose name is in `entities` | a set of which all are there |
     | all others | flat, discrete ones one-hot |
 
     A mask is a `MultiBinary` or a `Box` of integers or bools; without one, a matrix may be a board or the last few frames, whose order
-    counts, so it is no set unless `entities` says so. The parts of a `Tuple` are called "0", "1" and so on; a space that is neither
-    `Dict` nor `Tuple` is one part, called "". What is nested deeper is flat.
+    counts, so it is no set unless `entities` says so. Images of integers that the space does not bound are taken as they are. The parts
+    of a `Tuple` are called "0", "1" and so on; a space that is neither `Dict` nor `Tuple` is one part, called "". What is nested deeper
+    is flat.
     """
 
     cnns: dict[str, CNN]
@@ -40,12 +41,12 @@ class MultiEncoder(eqx.Module):
     space: StaticSpace = eqx.field(static=True)
 
     def __init__(self, space: gymnasium.Space, entities: Sequence[str] = (), d_image: int = 512, d_entity: int = 64, *, key: PRNGKeyArray):
-        parts = _parts(space)
+        parts = parts_of(space)
         images = [name for name, part in parts.items() if _is_image(part)]
         _check_entities(parts, entities)
         sets = [name for name in parts if name in entities or _has_mask(parts, name)]
         keys = iter(jax.random.split(key, max(len(images) + len(sets), 1)))
-        self.cnns = {name: CNN(parts[name].shape, d_image, key=next(keys)) for name in images}
+        self.cnns = {name: CNN(parts[name].shape, d_image, high=_largest(parts[name]), key=next(keys)) for name in images}
         self.sets = {name: SetEncoder(parts[name].shape[1], d_entity, key=next(keys)) for name in sets}
         self.space = StaticSpace(space)
 
@@ -56,8 +57,8 @@ class MultiEncoder(eqx.Module):
         return made + sum(int(spaces.flatdim(part)) for part in self._flat_parts().values())
 
     def __call__(self, obs: PyTree) -> Float[Array, " D"]:
-        parts, flat = _parts(self.space.space), self._flat_parts()
-        seen = _parts(obs) if isinstance(self.space.space, spaces.Dict | spaces.Tuple) else {"": obs}
+        parts, flat = parts_of(self.space.space), self._flat_parts()
+        seen = parts_of(obs) if isinstance(self.space.space, spaces.Dict | spaces.Tuple) else {"": obs}
         vectors = []
         for name in parts:
             if name in self.cnns:
@@ -72,20 +73,17 @@ class MultiEncoder(eqx.Module):
     def _flat_parts(self) -> dict[str, gymnasium.Space]:
         """What is neither an image nor a set nor the mask of one."""
         known = {*self.cnns, *self.sets, *(name + MASK for name in self.sets)}
-        return {name: part for name, part in _parts(self.space.space).items() if name not in known}
-
-
-def _parts(tree: Any) -> dict[str, Any]:
-    """The parts of a Dict or Tuple (of a space or of an observation) by name; of anything else one, without a name."""
-    if isinstance(tree, dict | spaces.Dict):
-        return dict(tree.items())
-    if isinstance(tree, tuple | spaces.Tuple):
-        return {str(i): part for i, part in enumerate(tree)}
-    return {"": tree}
+        return {name: part for name, part in parts_of(self.space.space).items() if name not in known}
 
 
 def _is_image(space: gymnasium.Space) -> bool:
     return isinstance(space, spaces.Box) and len(space.shape) == 3
+
+
+def _largest(space: spaces.Box) -> float:
+    """The largest bound on either side, to divide integers by; 1 if there is none."""
+    bounds = np.abs(np.stack([space.low, space.high]).astype(np.float64))
+    return max(1.0, float(bounds.max(initial=0.0, where=bounds < UNBOUNDED)))
 
 
 def _has_mask(parts: dict[str, gymnasium.Space], name: str) -> bool:
@@ -96,15 +94,24 @@ def _has_mask(parts: dict[str, gymnasium.Space], name: str) -> bool:
     return len(part.shape) == 2 and mask.shape == part.shape[:1] and np.dtype(mask.dtype).kind in "biu"
 
 
+def _within_0_and_1(space: gymnasium.Space) -> bool:
+    """Whether a mask may be meant by it, of whatever shape and dtype."""
+    box = isinstance(space, spaces.Box) and bool((space.low >= 0).all() and (space.high <= 1).all())
+    return box or isinstance(space, spaces.MultiBinary)
+
+
 def _check_entities(parts: dict[str, gymnasium.Space], entities: Sequence[str]) -> None:
-    """Raise unless each of these names a Box `[S, F]`, and what is called its mask is one."""
+    """Raise unless each of these names a Box `[S, F]`, and what is called the mask of one fits it."""
     for name in entities:
         if name not in parts:
             raise EnvError(f"MultiEncoder: entities names {name!r}, but the observation has {sorted(parts)}.")
         part = parts[name]
         if not isinstance(part, spaces.Box) or len(part.shape) != 2:
             raise EnvError(f"MultiEncoder: {name!r} is {part}; a set of entities must be a Box of shape [S, F], one row per entity.")
-        if name + MASK in parts and not _has_mask(parts, name):
+    for name, part in parts.items():
+        if not isinstance(part, spaces.Box) or len(part.shape) != 2 or name + MASK not in parts or _has_mask(parts, name):
+            continue
+        if name in entities or _within_0_and_1(parts[name + MASK]):
             raise EnvError(
                 f"MultiEncoder: {name + MASK!r} is {parts[name + MASK]}, but to mask {name!r} it must be MultiBinary({part.shape[0]}), "
                 f"true = there. Or rename it."

@@ -1,17 +1,15 @@
 """What all choosers of one entity have in common."""
 
 import abc
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
-
-from rl4jax.core.errors import ShapeError
+from jaxtyping import Array, Bool, Float
 
 from .distributions.categorical import FORBIDDEN
 from .distributions.distribution import in_single
-from .entity_mask import EntityMask, check_entities, check_entity_mask, leave_out, masked_softmax
+from .entity_mask import EntityMask, as_entity_mask, check_entities, leave_out, masked_softmax
+from .input_check import check_input
 
 
 class AbstractPointer(eqx.Module):
@@ -29,24 +27,21 @@ class AbstractPointer(eqx.Module):
 
     def __call__(self, query: Float[Array, " Q"], keys: Float[Array, "N K"], mask: EntityMask = None) -> Float[Array, " N"]:
         """Probabilities, zero for forbidden entities: all zero, with zero gradients, if the mask allows nothing."""
-        return masked_softmax(self._clean_scores(query, keys, mask), mask)
+        return masked_softmax(*self._clean_scores(query, keys, mask))
 
     def logits(self, query: Float[Array, " Q"], keys: Float[Array, "N K"], mask: EntityMask = None) -> Float[Array, " N"]:
         """The scores, and -1e38 for forbidden entities: `Categorical(pointer.logits(query, keys, mask))`."""
-        scores = in_single(self._clean_scores(query, keys, mask))
-        return scores if mask is None else jnp.where(mask, scores, FORBIDDEN)
+        scores, allowed = self._clean_scores(query, keys, mask)
+        return in_single(scores) if allowed is None else jnp.where(allowed, in_single(scores), FORBIDDEN)
 
-    def _clean_scores(self, query: Float[Array, " Q"], keys: Float[Array, "N K"], mask: EntityMask) -> Float[Array, " N"]:
+    def _clean_scores(
+        self, query: Float[Array, "..."], keys: Float[Array, "..."], mask: EntityMask
+    ) -> tuple[Float[Array, " N"], Bool[Array, " N"] | None]:
+        """The scores, whatever forbidden entities hold, and the mask as bools."""
         name = type(self).__name__
-        check_query(f"{name}: query", query, self.query_dim)
+        check_input(f"{name}: query", query, self.query_dim)
         check_entities(f"{name}: keys", keys, self.key_dim)
         if mask is not None:
-            check_entity_mask(f"{name}: mask", mask, (len(keys),))
+            mask = as_entity_mask(f"{name}: mask", mask, (len(keys),))
             keys = leave_out(keys, mask)
-        return self.scores(query, keys)
-
-
-def check_query(name: str, x: Any, width: int) -> None:
-    """Raise unless x is `[width]`."""
-    if jnp.shape(x) != (width,):
-        raise ShapeError(f"{name} has shape {jnp.shape(x)}; it must be ({width},). For a batch use jax.vmap.")
+        return self.scores(query, keys), mask

@@ -9,7 +9,7 @@ from rl4jax.core.errors import is_count, require
 
 from .distributions import Categorical, Composite
 from .distributions.head import Earlier
-from .entity_mask import EntityMask, check_entities, check_entity_mask, leave_out
+from .entity_mask import EntityMask, as_entity_mask, check_entities, leave_out
 from .orthogonal import orthogonal_linear
 from .pointer_net import PointerNet
 
@@ -58,7 +58,7 @@ class PointerSequence(eqx.Module):
         check_entities("PointerSequence: keys", keys, self.pointer.key_dim)
         num_entities = len(keys)
         if mask is not None:
-            check_entity_mask("PointerSequence: mask", mask, (num_entities,))
+            mask = as_entity_mask("PointerSequence: mask", mask, (num_entities,))
             keys = leave_out(keys, mask)
         chosen = (jnp.arange(num_entities + 1) == earlier[:, None]).any(0)
         chosen, stopped = chosen[:-1], chosen[-1]

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import EnvError, require
+from rl4jax.core.spaces import parts_of
 from rl4jax.core.vec_env import VecEnv
 
 from .action_head import ActionHead, LogStd
@@ -19,6 +20,8 @@ from .linear import Linear
 from .mlp import Activation, Norm
 from .orthogonal import VALUE_GAIN, orthogonal_linear
 from .trunk import CORES, Trunk, check_network
+
+NAME = "privileged"  # beside the parts of the observation
 
 
 class PrivilegedActorCritic(eqx.Module):
@@ -90,4 +93,7 @@ def flat(privileged: PyTree) -> Float[Array, " P"]:
 
 def beside(obs: Any, privileged: Any) -> dict[str, Any]:
     """An observation, or its space, and the privileged one as a dict: so images keep their CNN."""
-    return {**(dict(obs.items()) if isinstance(obs, dict | spaces.Dict) else {"obs": obs}), "privileged": privileged}
+    parts = parts_of(obs) if isinstance(obs, dict | tuple | spaces.Dict | spaces.Tuple) else {"obs": obs}
+    if NAME in parts:
+        raise EnvError(f"PrivilegedActorCritic: the observation has a part called {NAME!r} itself. Give it another name.")
+    return {**parts, NAME: privileged}

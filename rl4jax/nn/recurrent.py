@@ -9,9 +9,11 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import ShapeError, is_count, require
 
+from .input_check import check_input
 from .orthogonal import orthogonal_weights
 
 # Of any shape, since a wrong one is refused with a message of ours.
+Input = Float[Array, "..."]  # [D]
 Inputs = Float[Array, "..."]  # [T, *B, D]
 IsFirst = Bool[Array, "..."] | None  # [T, *B]
 
@@ -26,7 +28,7 @@ class AbstractCore(eqx.Module):
         """The memory at the start of an episode: zeros."""
 
     @abc.abstractmethod
-    def __call__(self, x: Float[Array, " D"], carry: PyTree) -> tuple[Float[Array, " H"], PyTree]: ...
+    def __call__(self, x: Input, carry: PyTree) -> tuple[Float[Array, " H"], PyTree]: ...
 
     @abc.abstractmethod
     def carries(self, xs: Float[Array, "T N D"], carry: PyTree, is_first: Bool[Array, "T N"] | None) -> PyTree:
@@ -50,11 +52,29 @@ class AbstractCore(eqx.Module):
             )
         if is_first is not None and is_first.shape != xs.shape[:-1]:
             raise ShapeError(f"{type(self).__name__}: is_first has shape {is_first.shape}; for xs {xs.shape} it must be {xs.shape[:-1]}.")
-        carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (*batch, *x.shape)), self.initial_carry()) if carry is None else carry
+        if carry is None:
+            carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (*batch, *x.shape)), self.initial_carry())
+        self.check_carry(carry, batch)
         flat = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), carry)
         first = None if is_first is None else is_first.reshape(len(xs), -1)
         carries = self.carries(xs.reshape(len(xs), -1, xs.shape[-1]), flat, first)
         return jax.tree.map(lambda x: x.reshape(len(xs), *batch, x.shape[-1]), carries)
+
+    def check_step(self, x: Input, carry: PyTree) -> None:
+        """Raise unless these are an input and a memory of one step."""
+        check_input(f"{type(self).__name__}: x", x, len(self.weight_ih))
+        self.check_carry(carry)
+
+    def check_carry(self, carry: PyTree, batch: tuple[int, ...] = ()) -> None:
+        """Raise unless this is a memory, or a batch of them."""
+        wanted = jax.tree.map(lambda x: (*batch, *x.shape), jax.eval_shape(self.initial_carry))
+        if jax.tree.map(jnp.shape, carry) != wanted:
+            many = (
+                f" for a batch {batch}, one for each sequence. Leave it out to begin with zeros."
+                if batch
+                else ", as initial_carry() gives it."
+            )
+            raise ShapeError(f"{type(self).__name__}: carry has shape {jax.tree.map(jnp.shape, carry)}; it must be {wanted}{many}")
 
 
 def check_sizes(name: str, d_in: int, d_hidden: int) -> None:
@@ -69,9 +89,14 @@ def gate_weights(d_in: int, d_out: int, num_gates: int, *, key: PRNGKeyArray) ->
     return init(jax.random.split(key, num_gates)).reshape(-1, d_in).T
 
 
+def no_memory(size: int, weight: Float[Array, "..."]) -> Float[Array, " H"]:
+    """Zeros, as precise as the weights but no less than float32: observations are, and what they lead to is then too."""
+    return jnp.zeros(size, jnp.promote_types(weight.dtype, jnp.float32))
+
+
 def project(xs: Float[Array, "T N D"], weight: Float[Array, "D G"]) -> Float[Array, "T N G"]:
     """`xs @ weight` for all steps at once. As one matrix: with two axes in front XLA turns the gradient around before it sums it."""
-    return (xs.reshape(-1, xs.shape[-1]) @ weight).reshape(*xs.shape[:-1], -1)
+    return (xs.reshape(-1, xs.shape[-1]) @ weight).reshape(*xs.shape[:-1], weight.shape[-1])
 
 
 def unless_first(is_first: Bool[Array, "*T N"] | None, memory: Float[Array, "*T N H"]) -> Float[Array, "*T N H"]:

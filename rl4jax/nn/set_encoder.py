@@ -3,11 +3,11 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from rl4jax.gradients import safe
 
-from .entity_mask import check_entities, leave_out
+from .entity_mask import EntityMask, as_entity_mask, check_entities, leave_out
 from .row_linear import RowLinear, orthogonal_rows
 
 
@@ -29,9 +29,9 @@ class SetEncoder(eqx.Module):
         """How many features come out."""
         return 2 * self.layers[-1].bias.size
 
-    def __call__(self, x: Float[Array, "S D"], mask: Bool[Array, " S"] | None = None) -> Float[Array, " H"]:
+    def __call__(self, x: Float[Array, "S D"], mask: EntityMask = None) -> Float[Array, " H"]:
         check_entities("SetEncoder: x", x, self.layers[0].weight.shape[1])
-        present = jnp.ones(len(x), bool) if mask is None else mask
+        present = jnp.ones(len(x), bool) if mask is None else as_entity_mask("SetEncoder: mask", mask, (len(x),))
         x = leave_out(x, present)
         for layer in self.layers:
             x = jax.nn.relu(layer(x))

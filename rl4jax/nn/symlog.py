@@ -1,25 +1,27 @@
 """Numbers of any size made small, and back (Hafner et al. 2023, DreamerV3)."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 
-def symlog(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+def symlog(x: Float[ArrayLike, "*S"]) -> Float[Array, "*S"]:
     """Compress magnitude, keep sign: `sign(x) * log(1 + |x|)`. Inverse: `symexp`. The slope at 0 is 1, also for autodiff.
 
-    >>> round(float(symlog(jnp.array(-1000.0))), 4)
+    >>> round(float(symlog(-1000.0)), 4)
     -6.9088
     """
+    x = jnp.asarray(x)
     sign = _sign(x)
     return sign * jnp.log1p(sign * x)
 
 
-def symexp(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+def symexp(x: Float[ArrayLike, "*S"]) -> Float[Array, "*S"]:
     """Undo `symlog`: `sign(x) * (exp(|x|) - 1)`. In float32 infinite beyond 88.
 
-    >>> round(float(symexp(symlog(jnp.array(-7.0)))), 3)
+    >>> round(float(symexp(symlog(-7.0))), 3)
     -7.0
     """
+    x = jnp.asarray(x)
     sign = _sign(x)
     return sign * jnp.expm1(sign * x)
 

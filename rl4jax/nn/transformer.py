@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from rl4jax.core.errors import is_count, require
 
 from .attention import MultiHeadAttention, attending
-from .entity_mask import EntityMask, check_entities, check_entity_mask, leave_out
+from .entity_mask import EntityMask, as_entity_mask, check_entities, leave_out
 from .row_linear import RowLinear, orthogonal_rows
 
 
@@ -50,7 +50,7 @@ class TransformerBlock(eqx.Module):
         check_entities("TransformerBlock: x", x, self.attention.out.bias.shape[0])
         present = None
         if mask is not None:
-            check_entity_mask("TransformerBlock: mask", mask, (len(x),), (len(x), len(x)))
+            mask = as_entity_mask("TransformerBlock: mask", mask, (len(x),), (len(x), len(x)))
             who = attending(mask, num_queries=len(x), same=True)
             present = who.queries | who.keys
             x = leave_out(x, present)

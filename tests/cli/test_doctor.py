@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from rl4jax.cli import networks
+from rl4jax.cli.commands.doctor import verdict
 from rl4jax.cli.main import main
 from tests.cli.terminal import TINY, TINY_DQN, TINY_IMPALA
 
@@ -56,7 +57,37 @@ def test_the_table_has_a_row_for_each_parameter_and_a_verdict(run, capsys):
     assert main(["doctor", str(run("ppo")), "--which", "best"]) == 0
     out = capsys.readouterr().out
     assert "policy.linear.weight" in out
+    assert "trunks.0 is the network of the actor, trunks.1 that of the critic." in out
     assert "PPO on CartPole, step 32: all 8 parameters have a gradient." in out
+
+
+def test_parameters_whose_gradient_is_zero_are_counted(run, capsys):
+    """A network that died of its learning rate is no fault of the program, but it is said."""
+    dead = [*TRAINED["ppo"], "--no-preset", "--activation", "relu", "--lr", "1000", "--total-steps", "64"]
+    out = run("ppo").parent / "dead"
+    assert main([*dead, "--out", str(out), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["doctor", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    zero = [row["name"] for row in found["gradients"] if row["status"] == "zero"]
+    assert (found["healthy"], found["zero"]) == (True, zero)
+    assert zero
+    assert main(["doctor", str(out)]) == 0
+    assert f": {8 - len(zero)} of 8 parameters have a gradient; {len(zero)} are zero for these observations: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("faults", "zero", "healthy", "said"),
+    [
+        ([], [], True, "all 8 parameters have a gradient."),
+        ([], ["a"], True, "7 of 8 parameters have a gradient; 1 is zero for these observations: a."),
+        (["b"], ["a", "c"], False, "1 of 8 parameters have none that is of use; 2 are zero for these observations: a, c."),
+        (["b"], [], False, "1 of 8 parameters have none that is of use."),
+        ([], [], False, "the loss is not finite."),
+    ],
+)
+def test_the_verdict_counts(faults, zero, healthy, said):
+    assert verdict(8, faults, zero, healthy) == said
 
 
 def test_a_network_that_does_not_learn_is_found(run, capsys, monkeypatch):

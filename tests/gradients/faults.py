@@ -226,7 +226,7 @@ def twice_blocked(m):
     return jnp.round(online) @ m["v"]
 
 
-@fault("zero", "vanishes in where", "jax.nn.relu")
+@fault("zero", "vanishes in relu", "jax.nn.relu")
 def dead_relu(m):
     return jax.nn.relu(m["w"] - 10.0) @ m["v"]
 

@@ -47,10 +47,13 @@ def test_a_gradient_that_happens_to_be_zero_does_reach():
 
 
 def test_a_part_that_does_not_exist_is_refused():
-    with pytest.raises(
-        rl.ConfigError, match=r"assert_flow: not_reaches: the model has no parameter 'targets'.*Did you mean 'target.weight'\?"
-    ):
+    with pytest.raises(rl.ConfigError, match=r"assert_flow: not_reaches: the model has no parameter 'targets'.*Did you mean 'target'\?"):
         assert_flow(q_loss, NETS, X, lambda y: y, not_reaches="targets")
+
+
+def test_a_loss_may_take_its_arguments_by_name():
+    assert_flow(q_loss, NETS, X, detach=jax.lax.stop_gradient, reaches="online", not_reaches="target")
+    assert_flow(lambda nets, *, model: (nets["target"]["weight"] * model).sum(), NETS, model=X, reaches="target")
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +85,23 @@ def test_only_what_is_named_must_change():
         assert_step_changes(train_head, params, of=lambda x: x)
     with pytest.raises(AssertionError, match="makes head non-finite"):
         assert_step_changes(lambda p: (p | {"head": p["head"] / 0.0}, {}), params, names="head", of=lambda x: x)
+
+
+@pytest.mark.parametrize("with_metrics", [True, False])
+def test_a_state_may_be_a_tuple(with_metrics):
+    """And whether metrics come after it is seen from its structure."""
+
+    def update(state, x):
+        params, count = state
+        new = (params | {"head": params["head"] - x}, count + 1)
+        return (new, {"loss": 0.0}) if with_metrics else new
+
+    state = ({"body": jnp.ones(2), "head": jnp.ones(2)}, 0)
+    assert_step_changes(update, state, 0.1, names="head", of=lambda state: state[0])
+    with pytest.raises(AssertionError, match="The step does not change body"):
+        assert_step_changes(update, state, 0.1, of=lambda state: state[0])
+    with pytest.raises(TypeError, match=r"assert_step_changes: state is a tuple, .*no attribute `model`\. .* of=lambda state: state\[0\]"):
+        assert_step_changes(update, state, 0.1)
 
 
 def test_a_target_network_moves_by_itself(getkey):

@@ -30,3 +30,9 @@ def test_small_gradients_show_pytorchs_epsilon():
 def test_a_negative_norm_is_refused():
     with pytest.raises(rl.ConfigError, match=r"clip_by_global_norm: max_norm = -1\.0 must be positive, or 0 for no clipping"):
         clip_by_global_norm({"a": jnp.ones(2)}, -1.0)
+
+
+def test_half_precision_does_not_overflow():
+    clipped, norm = clip_by_global_norm({"a": jnp.array([300.0, 400.0], jnp.float16)}, 1.0)
+    assert float(norm) == 500
+    np.testing.assert_allclose(clipped["a"], [0.6, 0.8], rtol=2e-3)

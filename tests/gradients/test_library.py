@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 
 import equinox as eqx
 import jax
@@ -12,7 +13,6 @@ from gymnasium import spaces
 
 import rl4jax as rl
 from rl4jax import bc, distill, dqn, gradients, impala, losses, nn, ppo
-from rl4jax.algo.minibatch import pick
 from tests.algo.small import Mixed
 from tests.nn.luck import Luck
 
@@ -39,7 +39,7 @@ def played(env_name, network):
     env = rl.VecEnv(ENVS[env_name](), num_envs=3)
     model = nn.ActorCritic(env, key=jax.random.key(0), hidden=(8,), **NETWORKS[network])
     state, rollout = ppo.collect(ppo.init(model, env, PPO, key=jax.random.key(1)), env, PPO)
-    batch, carry = pick(ppo.prepare(state, rollout, PPO)[0], rollout.carry, jnp.arange(3 if network in ("lstm", "gru") else 18))
+    batch, _, carry = ppo.loss_args(state, rollout, PPO)
     return model, rollout, batch, carry
 
 
@@ -61,13 +61,29 @@ def test_ppo(env, network):
     assert "zero" not in {gradient.status for gradient in report}
 
 
+@pytest.mark.parametrize("network", ["feed-forward", "lstm"])
+def test_the_loss_of_a_whole_rollout_is_what_an_update_begins_with(network):
+    env = rl.VecEnv(rl.envs.CartPole(), num_envs=3)
+    cfg = ppo.Config(num_steps=6, num_minibatches=1, update_epochs=1, normalize_obs=True, normalize_reward=True)
+    model = nn.ActorCritic(env, key=jax.random.key(0), hidden=(8,), **NETWORKS[network])
+    state, rollout = ppo.collect(ppo.init(model, env, cfg, key=jax.random.key(1)), env, cfg)
+    _, metrics = ppo.update(state, rollout, cfg)
+    total, _ = ppo.loss(state.model, *ppo.loss_args(state, rollout, cfg))
+    assert float(total) == pytest.approx(float(metrics["train/loss"]), rel=1e-4)
+
+
+def test_a_rollout_is_not_what_the_loss_of_ppo_takes():
+    model, rollout, _, _ = played("discrete", "feed-forward")
+    with pytest.raises(TypeError, match=r"ppo.loss: batch is a Rollout; .*ppo.loss_args\(state, rollout, cfg\)"):
+        gradients.report(inspect.unwrap(ppo.loss), model, rollout, PPO)  # without the tests' type checker
+
+
 @pytest.mark.parametrize("options", [{}, {"core": "lstm", "norm": "layer"}])
 def test_a_critic_that_sees_more(options):
     env = rl.VecEnv(Luck(), num_envs=3)
     model = nn.PrivilegedActorCritic(env, key=jax.random.key(0), hidden=(8,), **options)
     state, rollout = ppo.collect(ppo.init(model, env, PPO, key=jax.random.key(1)), env, PPO)
-    batch, carry = pick(ppo.prepare(state, rollout, PPO)[0], rollout.carry, jnp.arange(3 if options else 18))
-    assert not alarms(gradients.report(ppo.loss, model, batch, PPO, carry))
+    assert not alarms(gradients.report(ppo.loss, model, *ppo.loss_args(state, rollout, PPO)))
     assert not alarms(gradients.report(impala.loss, model, rollout, impala.Config()))
 
 

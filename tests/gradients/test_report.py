@@ -106,8 +106,18 @@ def test_the_text_is_a_table_and_its_causes(report):
 def test_the_same_for_rich(report):
     console = rich.console.Console(width=100, file=io.StringIO())
     console.print(report.table())
-    text = console.file.getvalue()
-    assert all(word in text for word in ("parameter", "layers.0", "disconnected", "round at test_report.py"))
+    text = [line.strip() for line in console.file.getvalue().splitlines()]
+    assert [line.split() for line in text] == [line.split() for line in str(report).splitlines()], "causes are below, once each"
+
+
+def test_the_table_for_rich_fits_a_terminal():
+    model = rl.nn.MLP(3, (4, 4), "relu", key=jax.random.key(0))
+    model = eqx.tree_at(lambda m: m.layers[1].bias, model, jnp.full(4, -100.0))
+    report = gradients.report(lambda m, x: m(x).sum(), model, x=jnp.ones(3))
+    console = rich.console.Console(width=80, file=io.StringIO())
+    console.print(report.table())
+    rows = [line for line in console.file.getvalue().splitlines() if line.startswith(" layers.")]
+    assert [row.split()[-1] for row in rows] == ["zero"] * 4
 
 
 def test_the_same_as_json():
@@ -167,6 +177,25 @@ def test_a_line_inside_the_library_is_shown_with_the_one_that_led_there():
     assert re.fullmatch(rf"stop_gradient at rl4jax/algo/losses.py:\d+ \(from test_report.py:{line}\)", found.cause)
 
 
+@pytest.mark.parametrize(
+    ("called", "f"),
+    [
+        ("relu", jax.nn.relu),
+        ("relu", jax.vmap(jax.nn.relu)),
+        ("relu", jax.jit(jax.nn.relu)),
+        ("relu6", jax.nn.relu6),
+        ("elu", jax.nn.elu),
+        ("clip", lambda x: jnp.clip(x, -1.0, 1.0)),
+        ("where", lambda x: jnp.where(x > 0, x, 0.0)),
+        ("where", lambda x: jnp.where(x > 0, jax.nn.relu(x), 0.0)),
+        ("a matrix product", lambda x: jax.nn.relu(-x) @ jnp.zeros(3)),
+    ],
+)
+def test_an_operation_has_the_name_that_was_typed(called, f):
+    (found,) = gradients.report(lambda w: f(w - 1000.0).sum(), faults.X)
+    assert found.cause.startswith(f"vanishes in {called} at test_report.py:")
+
+
 def test_without_lines_there_is_still_a_report(monkeypatch):
     monkeypatch.setattr(source.source_info_util, "summarize", None)
     found = gradients.report(FAULTS["rounded"].loss, FAULTS["rounded"].model)["w"]
@@ -204,3 +233,11 @@ def test_half_precision_and_complex_parameters():
     report = gradients.report(lambda w: w["half"].sum().astype(jnp.float32) + jnp.abs(w["complex"]).sum(), weights)
     assert report.ok
     assert report["half"].norm == pytest.approx(3**0.5)
+
+
+def test_a_gradient_that_a_rule_makes_of_nothing_counts():
+    """A loss that is added in the backward pass alone, as some balance the load of experts."""
+    inject = jax.custom_vjp(lambda x, penalty: x)
+    inject.defvjp(lambda x, penalty: (x, penalty), lambda penalty, g: (g, jnp.ones_like(penalty)))
+    found = gradients.report(lambda w: inject(w["a"].sum(), (w["b"] ** 2).sum()), {"a": jnp.ones(2), "b": jnp.array([3.0, 4.0])})
+    assert {row.name: (row.status, row.norm) for row in found}["b"] == ("ok", 10.0)

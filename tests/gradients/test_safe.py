@@ -78,3 +78,15 @@ def test_the_old_tree_is_kept_if_the_new_one_is_not_good():
     new, old = {"w": jnp.ones(2), "n": jnp.int32(2)}, {"w": jnp.zeros(2), "n": jnp.int32(1)}
     assert jax.tree.map(lambda x: x.tolist(), keep_if(jnp.array(True), new, old)) == {"w": [1, 1], "n": 2}
     assert jax.tree.map(lambda x: x.tolist(), jax.jit(keep_if)(jnp.array(False), new, old)) == {"w": [0, 0], "n": 1}
+
+
+def test_a_nan_stays_and_is_seen():
+    assert all(bool(jnp.isnan(f(jnp.float32(jnp.nan)))) for f in (safe.log, safe.sqrt))
+    assert bool(jnp.isnan(safe.norm(jnp.array([jnp.nan, 3.0]))))
+    assert float(safe.norm(jnp.array([jnp.inf, 3.0]))) == jnp.inf
+    assert float(safe.max(jnp.array([-jnp.inf, 5.0]), where=jnp.array([True, False]))) == -jnp.inf
+
+
+def test_of_nothing_at_all():
+    assert float(safe.norm(jnp.zeros(0))) == 0
+    np.testing.assert_array_equal(safe.max(jnp.zeros((0, 3)), 0, where=jnp.zeros((0, 3), bool)), np.zeros(3))

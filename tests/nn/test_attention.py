@@ -10,6 +10,7 @@ import pytest
 
 import rl4jax as rl
 from rl4jax import nn
+from rl4jax.nn.entity_mask import masked_softmax
 
 D, S = 8, 5
 QUERY = jnp.linspace(-1, 1, 6)
@@ -75,6 +76,9 @@ def compiled(name, model, x, mask):
 
     (_, y), grads = eqx.filter_value_and_grad(weighted, has_aux=True)((model, x))
     return y, grads
+
+
+CROWD = nn.SetEncoder(D, 4, key=jax.random.key(4))
 
 
 def entities(seed=0, num=S):
@@ -263,7 +267,8 @@ def test_bad_settings_are_refused(call, said, getkey):
         (lambda: model_of("group")({"ally": entities(), "enemy": entities()}, {"ally": jnp.ones(4, bool)}), r"masks\['ally'\] is bool \(4,\)"),
         (lambda: model_of("pointer")(jnp.ones(5), entities()), r"PointerNet: query has shape \(5,\); it must be \(6,\)"),
         (lambda: model_of("pointer")(QUERY, jnp.ones((5, 7))), r"PointerNet: keys has shape \(5, 7\); it must be \[S, 8\]"),
-        (lambda: model_of("pointer")(QUERY, entities(), jnp.ones(5, int)), r"PointerNet: mask is int32 \(5,\); it must be bool \(5,\)"),
+        (lambda: model_of("pointer")(QUERY, entities(), jnp.ones(5)), r"PointerNet: mask is float32 \(5,\); it must be bool \(5,\).*or 0 and 1 as integers"),
+        (lambda: CROWD(entities(), jnp.ones(5)), r"SetEncoder: mask is float32 \(5,\)"),
         (lambda: model_of("target")(QUERY, jnp.ones((5, 7))), r"TargetAttention: keys has shape"),
         (lambda: model_of("picks")(QUERY, entities(), 2, jnp.ones(4, bool)).mode(), r"PointerSequence: mask is bool \(4,\)"),
     ],
@@ -271,3 +276,31 @@ def test_bad_settings_are_refused(call, said, getkey):
 def test_bad_shapes_are_refused(call, said):
     with pytest.raises(rl.ShapeError, match=said):
         call()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint8])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda mask: model_of("attention")(entities(), mask=mask),
+        lambda mask: model_of("attention")(entities(), mask=jnp.outer(mask, mask)),
+        lambda mask: model_of("encoder")(entities(), mask),
+        lambda mask: model_of("pool")(entities(), mask),
+        lambda mask: CROWD(entities(), mask),
+        lambda mask: model_of("group")({"ally": entities(), "enemy": entities(1)}, {"ally": mask, "enemy": mask})["ally"],
+        lambda mask: model_of("pointer")(QUERY, entities(), mask),
+        lambda mask: model_of("target").logits(QUERY, entities(), mask),
+        lambda mask: jnp.stack(model_of("picks")(QUERY, entities(), 4, mask).mode()),
+        lambda mask: model_of("picks").pick(QUERY, entities(), jnp.array([0]), mask)[1],
+    ],
+)
+def test_a_mask_of_zeros_and_ones_is_one_of_bools(read, dtype):
+    """As a `MultiBinary` observation is: int8."""
+    mask = np.array([1, 0, 1, 1, 0])
+    np.testing.assert_array_equal(read(mask.astype(dtype)), read(mask.astype(bool)))
+
+
+def test_what_overflows_is_seen_behind_a_mask_too():
+    weights = masked_softmax(jnp.array([[-jnp.inf, 0.0], [0.0, 0.0]]), jnp.array([[True, False], [False, False]]))
+    assert bool(jnp.isnan(weights[0, 0]))
+    np.testing.assert_array_equal(weights[1], 0)

@@ -100,3 +100,13 @@ def test_the_embedding_tells_styles_apart_and_a_large_beta_collapses_it(getkey):
 def test_a_mistake_is_answered_with_the_rule(settings, said, getkey):
     with pytest.raises(rl.ConfigError, match=said):
         BetaVAE(3, key=getkey(), **settings)
+
+
+def test_a_batch_or_another_width_is_refused(getkey):
+    vae = BetaVAE(5, latent_dim=3, hidden_dim=8, key=getkey())
+    with pytest.raises(rl.ShapeError, match=r"BetaVAE: x has shape \(2, 5\); it must be \(5,\). For a batch use jax.vmap"):
+        vae.loss(jnp.zeros((2, 5)), key=getkey())
+    with pytest.raises(rl.ShapeError, match=r"BetaVAE: x has shape \(4,\)"):
+        vae.strategy_embedding(jnp.zeros(4))
+    with pytest.raises(rl.ShapeError, match=r"BetaVAE: z has shape \(5,\); it must be \(3,\)"):
+        vae.decode(jnp.zeros(5))

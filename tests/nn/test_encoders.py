@@ -1,5 +1,8 @@
 """From images, sets and vectors to features, and back to images: against plain loops."""
 
+import inspect
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,8 @@ import pytest
 
 import rl4jax as rl
 from rl4jax import nn
+from rl4jax.nn.cnn import check_layers, read_shape
+from rl4jax.nn.mlp import check_hidden
 
 
 def loop_conv(x, conv, stride):
@@ -117,8 +122,49 @@ def test_an_image_can_be_learned_back_from_its_features(getkey):
         (lambda key: nn.CNN((8, 8, 3), layers=((8, 3),), key=key), rl.ConfigError, r"CNN: layers = .* for each layer"),
         (lambda key: nn.CNNDecoder(4, (8, 8, 3), ((8, 3, 0),), key=key), rl.ConfigError, r"CNNDecoder: layers = "),
         (lambda key: nn.CNNDecoder(4, (8, 8), key=key), rl.ShapeError, r"CNNDecoder: shape = \(8, 8\); it must be"),
+        (
+            lambda key: inspect.unwrap(check_layers)("CNN", (8, 3, 2)),
+            rl.ConfigError,
+            r"CNN: layers = \(8, 3, 2\) must be .* for each layer",
+        ),
+        (lambda key: nn.CNN((8, 8, 3), high=0, key=key), rl.ConfigError, r"CNN: high = 0 must be a positive number"),
+        (lambda key: inspect.unwrap(check_hidden)(8), rl.ConfigError, r"MLP: hidden = 8 must be a sequence of positive integers"),
+        (lambda key: nn.MLP(4, (8, 0), key=key), rl.ConfigError, r"MLP: hidden = \(8, 0\) must be"),
     ],
 )
 def test_bad_layers_are_refused(call, error, said, getkey):
     with pytest.raises(error, match=said):
+        call(getkey())
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels", "channels_last"),
+    [
+        ((8, 8, 119), 119, True),
+        ((9, 9, 17), 17, True),
+        ((119, 8, 8), 119, False),
+        ((84, 84, 4), 4, True),
+        ((4, 84, 84), 4, False),
+        ((5, 5, 5), 5, True),
+        ((37, 50, 3), 3, True),
+        ((3, 37, 50), 3, False),
+        ((8, 119, 8), 8, True),
+    ],
+)
+def test_two_equal_neighbours_are_height_and_width(shape, channels, channels_last):
+    assert read_shape("CNN", shape)[:2] == (channels_last, channels)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda key: nn.CNN((37, 50, 3), 4, key=key)(jnp.zeros((50, 37, 3))), "CNN: image has shape (50, 37, 3); it must be (37, 50, 3)."),
+        (lambda key: nn.CNN((5, 4, 3), 4, key=key)(jnp.zeros((2, 5, 4, 3))), "CNN: image has shape (2, 5, 4, 3); it must be (5, 4, 3)."),
+        (lambda key: nn.CNNDecoder(4, (5, 4, 3), key=key)(jnp.zeros(3)), "CNNDecoder: features has shape (3,); it must be (4,)."),
+        (lambda key: nn.MLP(4, (8,), key=key)(jnp.zeros(5)), "MLP: x has shape (5,); it must be (4,)."),
+        (lambda key: nn.MLP(4, (8,), norm="rms", key=key)(jnp.zeros((3, 4))), "MLP: x has shape (3, 4); it must be (4,)."),
+    ],
+)
+def test_a_batch_or_another_shape_is_refused(call, said, getkey):
+    with pytest.raises(rl.ShapeError, match=re.escape(said + " For a batch use jax.vmap.")):
         call(getkey())

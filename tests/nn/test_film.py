@@ -40,5 +40,7 @@ def test_it_learns_from_the_first_step_on(getkey):
 def test_a_batch_by_mistake_is_refused():
     with pytest.raises(rl.ShapeError, match=re.escape("FiLM: features has shape (8, 6); it must be (6,) or (6, H, W), channels first.")):
         FiLM(3, 6)(jnp.zeros((8, 6)), jnp.zeros(3))
+    with pytest.raises(rl.ShapeError, match=re.escape("FiLM: context has shape (4,); it must be (3,).")):
+        FiLM(3, 6)(jnp.zeros(6), jnp.zeros(4))
     with pytest.raises(rl.ConfigError, match=re.escape("FiLM: context_dim = 0 must be a positive integer.")):
         FiLM(0, 6)

@@ -107,7 +107,6 @@ def test_a_matrix_is_a_set_only_if_it_is_said_to_be_one(getkey):
             2 + 6,
         ),
         (spaces.Dict(hand=spaces.Discrete(3), hand_mask=spaces.MultiBinary(3)), {"hand": jnp.int32(0), "hand_mask": jnp.ones(3)}, 3 + 3),
-        (spaces.Dict(x=UNITS, x_mask=spaces.Box(0, 1, (5,))), {"x": jnp.ones((5, 3)), "x_mask": jnp.ones(5)}, 15 + 5),
         (spaces.Dict(action_mask=spaces.MultiBinary(4)), {"action_mask": jnp.ones(4, jnp.int8)}, 4),
     ],
     ids=str,
@@ -127,12 +126,42 @@ def test_spaces_without_sets(space, obs, size, getkey):
             r"'units_mask' is MultiBinary\(4\).* it must be MultiBinary\(5\)",
         ),
         (spaces.Dict(units=UNITS, units_mask=spaces.Box(0, 1, (5,))), ("units",), r"'units_mask' is Box.* it must be MultiBinary\(5\)"),
+        (spaces.Dict(units=UNITS, units_mask=spaces.Box(0, 1, (5,))), (), r"'units_mask' is Box.* it must be MultiBinary\(5\).*rename it"),
+        (spaces.Dict(units=UNITS, units_mask=spaces.MultiBinary(4)), (), r"'units_mask' is MultiBinary\(4\).*rename it"),
         (spaces.Dict(units=spaces.Box(0, 1, (5,))), ("units",), r"'units' is Box.*must be a Box of shape \[S, F\]"),
     ],
 )
 def test_bad_sets_are_refused(space, entities, said, getkey):
     with pytest.raises(rl.EnvError, match=said):
         nn.MultiEncoder(space, entities, key=getkey())
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.bool_, np.float32])
+def test_a_board_of_zeros_and_ones_looks_the_same_in_any_dtype(dtype, getkey):
+    board = jax.random.bernoulli(getkey(), 0.3, (6, 5, 2))
+    encoder = nn.MultiEncoder(spaces.Box(0, 1, (6, 5, 2), dtype), d_image=8, key=getkey())
+    wanted = encoder(board.astype(jnp.float32))
+    assert wanted.std() > 0.01
+    np.testing.assert_allclose(eqx.filter_jit(encoder)(board.astype(dtype)), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype", "divisor"),
+    [
+        (0, 255, np.uint8, 255),
+        (0, 5, np.int32, 5),
+        (-8, 5, np.int8, 8),
+        (0, 40000, np.uint16, 40000),
+        (np.zeros((4, 4, 2)), np.tile([3, 7], (4, 4, 1)), np.int32, 7),
+        (-np.inf, np.inf, np.int32, 1),
+        (0, np.iinfo(np.int64).max, np.int64, 1),
+        (0, 0, np.uint8, 1),
+    ],
+    ids=str,
+)
+def test_integers_in_images_are_divided_by_the_largest_bound_of_the_space(low, high, dtype, divisor, getkey):
+    space = spaces.Box(low, high, dtype=dtype, shape=(4, 4, 2))
+    assert nn.MultiEncoder(space, d_image=4, key=getkey()).cnns[""].high == divisor
 
 
 class Crowd(rl.AbstractEnv):

@@ -122,3 +122,51 @@ def test_a_packed_model_is_the_model_again(getkey):
     np.testing.assert_array_equal(jax.jit(lambda p: p.model(x))(packed), model(x))
     assert hash(nn.pack(model).rest) == hash(packed.rest)
     assert nn.pack(model).rest == packed.rest
+
+
+class Remembering(eqx.Module):
+    """A memory of four numbers, that says nothing of how it begins."""
+
+    core: nn.GRU
+    head: nn.Linear
+
+    def __init__(self, *, key):
+        self.core, self.head = nn.GRU(2, 4, key=key), nn.orthogonal_linear(4, 3, key=jax.random.clone(key))
+
+    def __call__(self, obs, carry):
+        features, carry = self.core(obs, carry)
+        return nn.Categorical(self.head(features)), features[0], carry
+
+
+class Beginning(eqx.Module):
+    """The same, with a beginning of another size."""
+
+    model: Remembering
+
+    def initial_carry(self):
+        return jnp.zeros(5)
+
+    def __call__(self, obs, carry):
+        return self.model(obs, carry)
+
+
+class Plain(eqx.Module):
+    def __call__(self, obs):
+        return nn.Categorical(obs["hand"]), jnp.zeros(())
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            Remembering,
+            r"(?s)Remembering: called with one observation float32\[2\], it raises TypeError: .*needs a method initial_carry\(\)",
+        ),
+        (lambda *, key: Beginning(Remembering(key=key)), r"(?s)memory float32\[5\] of initial_carry\(\), it raises ShapeError: GRU: carry"),
+        (lambda *, key: Plain(), r"Plain: called with one observation float32\[2\], it raises TypeError: .*$"),
+    ],
+)
+def test_what_a_model_raises_is_told_with_what_it_was_given(make, said, getkey):
+    with pytest.raises(rl.ShapeError, match=said) as caught:
+        nn.check_model(make(key=getkey()), spaces.Box(-1, 1, (2,)), spaces.Discrete(3))
+    assert isinstance(caught.value.__cause__, TypeError | ValueError)

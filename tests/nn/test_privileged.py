@@ -12,6 +12,7 @@ import rl4jax as rl
 from rl4jax import impala, ppo
 from rl4jax.collect.revisit import revisit
 from rl4jax.nn import ActorCritic, PrivilegedActorCritic
+from rl4jax.nn.privileged_actor_critic import beside
 from tests.nn.luck import Luck
 
 GAMMA = 0.5
@@ -127,3 +128,13 @@ def test_an_environment_that_shows_nothing_is_refused(getkey):
     with pytest.raises(rl.EnvError, match="its critic needs privileged observations, and the environment has none"):
         ppo.collect(state, blind, cfg)
     assert rl.evaluate(model, blind, 2, key=getkey()).lengths.min() == 4, "to act, nothing is needed"
+
+
+def test_an_observation_may_not_take_the_name():
+    with pytest.raises(rl.EnvError, match="has a part called 'privileged' itself"):
+        beside(spaces.Dict(privileged=spaces.Box(0, 4, (1,))), spaces.Box(0, 1, (2,)))
+
+
+def test_images_of_a_tuple_stay_images():
+    image, number = spaces.Box(0, 255, (8, 8, 1), np.uint8), spaces.Discrete(3)
+    assert list(beside(spaces.Tuple((image, number)), number)) == ["0", "1", "privileged"]

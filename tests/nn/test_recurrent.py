@@ -240,8 +240,38 @@ def test_every_gate_begins_as_a_rotation(kind, getkey):
             rl.ShapeError,
             r"is_first has shape \(5,\); for xs \(5, 2, 3\) it must be \(5, 2\)",
         ),
+        (
+            lambda key: nn.LSTM(3, 4, key=key).scan(jnp.ones((5, 2, 3)), (jnp.zeros(4), jnp.zeros(4))),
+            rl.ShapeError,
+            r"carry has shape \(\(4,\), \(4,\)\); it must be \(\(2, 4\), \(2, 4\)\) for a batch \(2,\), one for each sequence\. Leave it out",
+        ),
+        (
+            lambda key: nn.LSTM(3, 4, key=key)(jnp.ones(3), jnp.zeros(4)),
+            rl.ShapeError,
+            r"LSTM: carry has shape \(4,\); it must be \(\(4,\), \(4,\)\), as initial_carry\(\) gives it",
+        ),
     ],
 )
 def test_bad_cores_and_sequences_are_refused(call, error, said, getkey):
     with pytest.raises(error, match=said):
         call(getkey())
+
+
+@pytest.mark.parametrize("kind", CORES)
+def test_a_batch_or_another_width_of_one_step_is_refused(kind, getkey):
+    core = CORES[kind](3, 4, key=getkey())
+    name = type(core).__name__
+    for x in (jnp.ones((7, 3)), jnp.ones(4)):
+        with pytest.raises(rl.ShapeError, match=rf"{name}: x has shape .*; it must be \(3,\)\. For a batch use jax\.vmap"):
+            core(x, core.initial_carry())
+    with pytest.raises(rl.ShapeError, match=rf"{name}: carry has shape .*5.*; it must be .*4.*, as initial_carry\(\) gives it"):
+        core(jnp.ones(3), jax.tree.map(lambda x: jnp.zeros(5), core.initial_carry()))
+
+
+@pytest.mark.parametrize("cell", CORES)
+def test_gradients_are_as_precise_as_the_weights(cell):
+    core = CORES[cell](3, 4, key=jax.random.key(0))
+    half = jax.tree.map(lambda x: x.astype(jnp.bfloat16), core)
+    grads = jax.grad(lambda core: core.scan(jnp.ones((2, 5, 3)))[0].sum())(half)
+    assert {x.dtype for x in jax.tree.leaves(grads)} == {jnp.dtype(jnp.bfloat16)}
+    assert core.scan(jnp.zeros((2, 0, 3)))[0].shape == (2, 0, 4)

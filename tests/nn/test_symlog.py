@@ -46,3 +46,8 @@ def test_huge_numbers_are_never_nan():
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 def test_the_type_of_float_stays(dtype):
     assert symlog(jnp.ones(3, dtype)).dtype == symexp(jnp.ones(3, dtype)).dtype == dtype
+
+
+def test_plain_numbers_are_taken_too():
+    np.testing.assert_allclose(symlog(3.0), np.log(4.0), rtol=1e-6)
+    np.testing.assert_allclose(symexp(-3.0), 1 - np.exp(3.0), rtol=1e-6)

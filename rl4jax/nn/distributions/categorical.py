@@ -97,7 +97,7 @@ def forbid(logits: Float[Array, "*H A"], mask: Bool[Array | np.ndarray, "*H A"])
 def temper(logits: Float[Array, "*H A"], temperature: Number) -> Float[Array, "*H A"]:
     """`logits / temperature`, shifted to a maximum of 0 first so that nothing overflows; what is impossible is `FORBIDDEN`."""
     shifted = logits - jax.lax.stop_gradient(logits.max(-1, keepdims=True))
-    possible = shifted > LOWEST
+    possible = ~(shifted <= LOWEST)  # a NaN is not impossible: it stays and is seen
     return safe.where(possible, lambda x: x / temperature, shifted, FORBIDDEN, stand_in=0.0)
 
 

@@ -171,7 +171,17 @@ class Composite(AbstractDistribution):
         part, order = self.parts[name], self._in_order()
         if isinstance(part, AbstractDistribution):
             return part
-        pi = part({earlier: chosen[earlier] for earlier in order[: order.index(name)]})
+        before = order[: order.index(name)]
+        try:
+            pi = part({earlier: chosen[earlier] for earlier in before})
+        except KeyError as error:
+            missing = error.args[0] if error.args else None
+            if missing not in order or missing in before:
+                raise  # a matter of the head's own
+            raise ConfigError(
+                f"Composite.order = {order!r} must have {missing!r} before {name!r}, whose {type(part).__name__} asks for it: "
+                f"it is given {list(before)}."
+            ) from error
         if not isinstance(pi, AbstractDistribution):
             got = f"{type(part).__name__} gave a {type(pi).__name__}"
             raise TypeError(f"Composite.parts[{name!r}]: {got}; a head must return a distribution.")

@@ -238,6 +238,15 @@ def test_an_independent_and_a_conditional_policy_can_be_compared(getkey):
     assert float(there) == pytest.approx(sum(most - entropy(log_p) for most, log_p in terms), rel=1e-4)
 
 
+class After(eqx.Module):
+    """Asks for what was chosen of another part, whatever there is."""
+
+    name: str
+
+    def __call__(self, earlier):
+        return Categorical(jnp.zeros(2) + earlier[self.name])
+
+
 class Nothing(eqx.Module):
     def __call__(self, earlier):
         return jnp.zeros(3)
@@ -255,6 +264,13 @@ ERRORS = {
     "an incomplete order": (
         lambda: Composite({"kind": Categorical(jnp.zeros(3)), "target": TargetHead(jnp.zeros((3, 4)))}, order=("kind",)),
         rl.ConfigError, "Composite.order = ('kind',) must have each of the parts once: ['kind', 'target'].",
+    ),
+    "an order in which a head is too early": (
+        lambda: Composite({"a": Categorical(jnp.zeros(2)), "b": After("a")}, order=("b", "a")).sample(jax.random.key(0)),
+        rl.ConfigError, "Composite.order = ('b', 'a') must have 'a' before 'b', whose After asks for it: it is given [].",
+    ),
+    "a head that asks for nothing we know": (
+        lambda: Composite({"a": Categorical(jnp.zeros(2)), "b": After("c")}, order=("a", "b")).mode(), KeyError, "'c'",
     ),
     "not a distribution": (
         lambda: Composite((Nothing(),)).mode(), TypeError, "Composite.parts[0]: Nothing gave a ArrayImpl; a head must return a distribution.",

@@ -126,3 +126,8 @@ def test_the_random_share_of_epsilon_greedy_is_tempered_too():
     got = np.exp(log_probs(pi.tempered(2.0), jnp.arange(3)))
     wanted = np.sqrt([0.15, 0.85, 0.0])
     np.testing.assert_allclose(got, wanted / wanted.sum(), rtol=1e-5)
+
+
+def test_a_nan_is_not_made_uniform():
+    broken = d.Categorical(jnp.array([jnp.nan, 1.0, 2.0])).tempered(2.0)
+    assert bool(jnp.isnan(broken.log_prob(jnp.int32(1))))

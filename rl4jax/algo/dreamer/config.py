@@ -1,0 +1,48 @@
+"""The settings of Dreamer."""
+
+import equinox as eqx
+
+from rl4jax.core.errors import is_count, require
+from rl4jax.core.number import Number
+from rl4jax.core.number_rules import NOT_NEGATIVE, POSITIVE, RATE, SHARE, check_counts, check_numbers
+from rl4jax.core.schedule import Linear, Schedule, as_setting
+
+
+class Config(eqx.Module):
+    """Settings. Whole numbers and switches are static; the others are leaves: `vmap` over them works, a new value compiles nothing."""
+
+    lr: Number | Schedule = eqx.field(default=Linear(0.0, 4e-5, 1000), converter=as_setting)  # a schedule counts gradient steps
+    num_steps: int = eqx.field(default=16, static=True)  # T, per environment and rollout
+    train_ratio: Number = 32.0  # steps that are learned from for each step that is played
+    batch_size: int = eqx.field(default=16, static=True)  # stretches in each gradient step
+    length: int = eqx.field(default=64, static=True)  # steps in each stretch
+    capacity: int = eqx.field(default=1_000_000, static=True)  # steps that are remembered, in all environments together
+    learning_starts: int = eqx.field(default=1_000, static=True)  # steps in memory before the first gradient step
+    horizon: Number = 333.0  # steps: the discount is 1 - 1 / horizon
+    imagine_steps: int = eqx.field(default=15, static=True)
+    imagine_from: int = eqx.field(default=0, static=True)  # how many steps of each stretch, the last ones, are begun from; 0 = all
+    lam: Number = 0.95  # of lambda-returns
+    entropy_coef: Number = 3e-4
+    dyn_coef: Number = 1.0  # pull of the divergence at what is expected
+    rep_coef: Number = 0.1  # and at what is seen
+    free_nats: Number = 1.0  # divergence that costs nothing
+    replay_value_coef: Number = 0.3  # of the critic's loss on real steps
+    slow_rate: Number = 0.02  # how far the slow critic follows at each gradient step
+    return_decay: Number = 0.99  # of the percentiles that advantages are scaled by
+    clip: Number = 0.3  # gradients, as a share of the norm of their weights
+
+    def __check_init__(self):
+        check_counts(self, "dreamer.Config", "num_steps", "batch_size", "length", "capacity", "imagine_steps")
+        for name in ("learning_starts", "imagine_from"):
+            value = getattr(self, name)
+            require(is_count(value) or (value == 0 and value is not False), f"dreamer.Config.{name}", value, "zero or a positive integer")
+        require(self.imagine_from <= self.length, "dreamer.Config.imagine_from", self.imagine_from, f"at most length = {self.length}")
+        rules = {
+            "lr": RATE,
+            "train_ratio": POSITIVE,
+            "horizon": (lambda x: x > 1, "greater than 1"),
+            "lam": SHARE,
+            "entropy_coef": NOT_NEGATIVE,
+        }
+        rules |= dict.fromkeys(("entropy_coef", "dyn_coef", "rep_coef", "free_nats", "replay_value_coef"), NOT_NEGATIVE)
+        check_numbers(self, "dreamer.Config", rules | {"slow_rate": SHARE, "return_decay": SHARE, "clip": POSITIVE})

@@ -1,0 +1,22 @@
+"""The divergence between what a world model expects and what it sees, pulled at from both sides with different strength."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from rl4jax.core.number import Number
+from rl4jax.nn.distributions.one_hots import OneHots
+
+
+def kl_balanced_loss(
+    posterior: OneHots, prior: OneHots, dyn_coef: Number = 1.0, rep_coef: Number = 0.1, free_nats: Number = 1.0
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """`dyn_coef * max(free, KL(sg post || prior)) + rep_coef * max(free, KL(post || sg prior))`, and the divergence itself.
+
+    The first teaches the prior to expect what came, the second keeps what is seen predictable. Divergences are summed over groups before
+    they are compared with the free nats: below them nothing is pulled.
+    """
+    dynamics = jax.lax.stop_gradient(posterior).kl(prior)
+    representation = posterior.kl(jax.lax.stop_gradient(prior))
+    loss = dyn_coef * jnp.maximum(free_nats, dynamics) + rep_coef * jnp.maximum(free_nats, representation)
+    return loss, jax.lax.stop_gradient(dynamics)

@@ -1,0 +1,43 @@
+"""How large a world model is: the presets of DreamerV3, and one for small computers."""
+
+from typing import NamedTuple
+
+from rl4jax.core.errors import ConfigError, did_you_mean
+
+
+class Size(NamedTuple):
+    """Sizes of all parts of an agent."""
+
+    deter: int  # units of memory
+    hidden: int  # units of the layers inside the world model
+    units: int  # units of the layers of encoder, decoder and heads
+    classes: int  # of each drawn choice
+    depth: int = 16  # channels of pictures, times 2, 3, 4 and 4
+    groups: int = 32  # drawn choices
+    num_blocks: int = 8  # of the memory
+    num_bins: int = 255  # of rewards and values
+
+
+def published(hidden: int) -> Size:
+    return Size(8 * hidden, hidden, hidden, hidden // 16, hidden // 16)
+
+
+SIZES = {
+    "tiny": Size(deter=128, hidden=64, units=64, classes=8, depth=8, groups=8, num_bins=63),
+    "1m": published(64),
+    "12m": published(256),
+    "25m": published(384),
+    "50m": published(512),
+    "100m": published(768),
+    "200m": published(1024),
+    "400m": published(1536),
+}
+
+
+def size_named(size: str | Size) -> Size:
+    """A preset by its name; a `Size` as it is."""
+    if isinstance(size, Size):
+        return size
+    if size not in SIZES:
+        raise ConfigError(f"dreamer: size = {size!r} is not one we know. {did_you_mean(size, SIZES)} Or give a Size of your own.")
+    return SIZES[size]

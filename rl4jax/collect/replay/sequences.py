@@ -1,0 +1,189 @@
+"""Rings of whole streams, one for each environment, from which stretches of steps are drawn: what world models learn from."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, PRNGKeyArray, PyTree, UInt32
+
+from rl4jax.core.contract import check_key
+from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
+from rl4jax.core.number import is_concrete
+
+from .layout import check_capacity, layout_of, split_items
+
+
+class Sequences(NamedTuple):
+    """Stretches of steps, time first, and where they are."""
+
+    items: PyTree[Array]  # [L, N, ...]
+    rows: Int32[Array, "L N"]  # slots of the steps
+    streams: Int32[Array, " N"]
+
+
+class SequenceReplay(NamedTuple):
+    """The last `capacity` steps of each of B streams, on the device. Items are any NamedTuple with a bool `is_first`.
+
+    A stretch may begin anywhere, also in the middle of an episode, and go on into the next one, where `is_first` says so; or with
+    `within_episodes` it stays inside of one.
+
+    >>> Item = NamedTuple("Item", [("x", Any), ("is_first", Any)])
+    >>> ring = SequenceReplay.empty(4, 1, like=Item(jnp.int32(0), jnp.array(False)))
+    >>> for x in range(6):
+    ...     ring = ring.add(Item(jnp.full((1, 1), x, jnp.int32), jnp.zeros((1, 1), bool)))
+    >>> ring.sample(1, 4, key=jax.random.key(0)).items.x.ravel().tolist()
+    [2, 3, 4, 5]
+    """
+
+    storage: Any  # [capacity, B, ...]
+    added: Int32[Array, " B"]  # steps that were ever added to each stream
+    served: Int32[Array, " B"]  # steps that `sample_fresh` has handed out
+    age: Int32[Array, "capacity B"]  # how many steps of the same episode lie before this one
+    last_age: Int32[Array, " B"]
+
+    @classmethod
+    def empty(cls, capacity: int, num_streams: int, like: Any) -> "SequenceReplay":
+        """Rings for items such as `like`: one step of one stream, or its `jax.ShapeDtypeStruct`s."""
+        capacity = check_capacity(capacity, "SequenceReplay.empty", less_than=2**30)
+        require(is_count(num_streams), "SequenceReplay.empty: num_streams", num_streams, "a positive integer")
+        layout = layout_of(like, "SequenceReplay.empty")
+        if not hasattr(like, "is_first"):
+            raise ShapeError(f"SequenceReplay.empty: like is a {type(like).__name__} without is_first; it must say where episodes begin.")
+        kinds = [jax.dtypes.canonicalize_dtype(dtype) for dtype in layout.dtypes]
+        leaves = [jnp.zeros((capacity, num_streams, *shape), dtype) for shape, dtype in zip(layout.shapes, kinds, strict=True)]
+        none = jnp.zeros(num_streams, jnp.int32)
+        age = jnp.full((capacity, num_streams), -1, jnp.int32)
+        return cls(jax.tree.unflatten(layout.structure, leaves), none, none.copy(), age, none - 1)
+
+    def __repr__(self) -> str:
+        return f"SequenceReplay(size={self.size}, capacity={self.capacity} x {self.num_streams})"
+
+    @property
+    def capacity(self) -> int:
+        """Steps that each stream can hold."""
+        return self.age.shape[0]
+
+    @property
+    def num_streams(self) -> int:
+        return self.age.shape[1]
+
+    @property
+    def size(self) -> Int32[Array, ""]:
+        """Steps in all streams."""
+        return jnp.minimum(self.added, self.capacity).sum()
+
+    def num_stretches(self, length: int) -> Int32[Array, ""]:
+        """How many stretches of this length there are."""
+        return jnp.maximum(jnp.minimum(self.added, self.capacity) - length + 1, 0).sum()
+
+    def add(self, items: Any, valid: Bool[Array, "N B"] | None = None) -> "SequenceReplay":
+        """Append steps `[N, B, ...]`, each to its stream; the oldest make room. Those that are not `valid` are left out."""
+        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.storage)
+        leaves, num = split_items(items, layout_of(like, "SequenceReplay.add"), "SequenceReplay.add")
+        if num > self.capacity:
+            raise ShapeError(f"SequenceReplay.add: {num} steps at once, but a stream holds {self.capacity}. Add fewer, or build it larger.")
+        valid = jnp.ones((num, self.num_streams), bool) if valid is None else valid
+        if valid.shape != (num, self.num_streams):
+            raise ShapeError(f"SequenceReplay.add: valid has shape {valid.shape}; it must be {(num, self.num_streams)}, one for each step.")
+        items = jax.tree.unflatten(jax.tree.structure(self.storage), leaves)
+        return _add(self, items, valid)
+
+    def sample(self, num: int, length: int, *, key: PRNGKeyArray, within_episodes: bool = False) -> Sequences:
+        """Draw `num` stretches of `length` steps, each uniformly and with replacement."""
+        bits = self._bits(num, length, key, within_episodes)
+        return _read(self, *(_inside(self, bits, length) if within_episodes else _anywhere(self, bits, length)), length)
+
+    def sample_fresh(self, num: int, length: int, *, key: PRNGKeyArray) -> "tuple[SequenceReplay, Sequences]":
+        """Likewise, but first come those that were never drawn by this method, each once and without overlap: nothing new waits long.
+
+        Also the ring, which knows what it has handed out.
+        """
+        replay, streams, first = _fresh_first(self, *_anywhere(self, self._bits(num, length, key, False), length), length)
+        return replay, _read(replay, streams, first, length)
+
+    def _bits(self, num: int, length: int, key: PRNGKeyArray, within_episodes: bool) -> UInt32[Array, " N"]:
+        require(is_count(num), "SequenceReplay.sample: num", num, "a positive integer")
+        require(is_count(length), "SequenceReplay.sample: length", length, "a positive integer")
+        check_key(key, "SequenceReplay.sample")
+        fix = f"Its streams hold {self.capacity} steps each: build it larger, or draw shorter ones."
+        require(length <= self.capacity, "SequenceReplay.sample: length", length, f"at most {self.capacity}", fix)
+        if is_concrete(self.added):
+            self._check_enough(length, within_episodes)
+        return jax.random.bits(key, (num,), jnp.uint32)
+
+    def rewrite(self, sequences: Sequences, **fields: PyTree) -> "SequenceReplay":
+        """Replace some fields of the steps of stretches that were just drawn: `replay.rewrite(sequences, latent=latent)`, `[L, N, ...]`."""
+        place = sequences.rows, jnp.broadcast_to(sequences.streams, sequences.rows.shape)
+
+        def write(old, new):
+            return old.at[place].set(new.astype(old.dtype))
+
+        written = {name: jax.tree.map(write, getattr(self.storage, name), values) for name, values in fields.items()}
+        return self._replace(storage=self.storage._replace(**written))
+
+    def _check_enough(self, length: int, within_episodes: bool) -> None:
+        longest = int(np.asarray(self.age).max()) + 1 if within_episodes else int(np.minimum(self.added, self.capacity).max())
+        if longest < length:
+            what = "episode" if within_episodes else "stream"
+            raise ConfigError(
+                f"SequenceReplay.sample: length = {length}, but the longest {what} so far has {longest} steps. Add more steps, or draw "
+                f"shorter stretches."
+            )
+
+
+@jax.jit
+def _add(replay: SequenceReplay, items: Any, valid: Bool[Array, "N B"]) -> SequenceReplay:
+    offset = jnp.cumsum(valid, 0, dtype=jnp.int32) - 1
+    streams = jnp.broadcast_to(jnp.arange(replay.num_streams), valid.shape)
+    rows = jnp.where(valid, (replay.added + offset) % replay.capacity, replay.capacity)  # outside: dropped
+
+    def grow(age, now):
+        is_first, valid = now
+        age = jnp.where(valid, jnp.where(is_first, 0, age + 1), age)
+        return age, age
+
+    last_age, age = jax.lax.scan(grow, replay.last_age, (items.is_first, valid))
+    storage, age = jax.tree.map(lambda old, new: old.at[rows, streams].set(new, mode="drop"), (replay.storage, replay.age), (items, age))
+    return SequenceReplay(storage, replay.added + valid.sum(0, dtype=jnp.int32), replay.served, age, last_age)
+
+
+def _anywhere(replay: SequenceReplay, bits: Array, length: int) -> tuple[Array, Array]:
+    """Streams and first steps, counted from the first that was ever added, of stretches that may cross episodes."""
+    size = jnp.minimum(replay.added, replay.capacity)
+    starts = jnp.maximum(size - length + 1, 0)
+    ends = jnp.cumsum(starts)
+    drawn = (bits % jnp.maximum(ends[-1], 1).astype(jnp.uint32)).astype(jnp.int32)
+    streams = jnp.searchsorted(ends, drawn, side="right").astype(jnp.int32)
+    return streams, replay.added[streams] - size[streams] + drawn - (ends - starts)[streams]
+
+
+def _inside(replay: SequenceReplay, bits: Array, length: int) -> tuple[Array, Array]:
+    """The same of stretches within one episode: they end where enough of it lies before, and is still there."""
+    slots = jnp.arange(replay.capacity)[:, None]
+    newest = replay.added - 1 - (replay.added - 1 - slots) % replay.capacity  # the step that lies in each slot
+    filled = (newest >= 0) & (newest - length + 1 >= replay.added - replay.capacity)
+    good = (filled & (replay.age >= length - 1)).T.ravel()  # stream by stream
+    ends = jnp.cumsum(good)
+    drawn = (bits % jnp.maximum(ends[-1], 1).astype(jnp.uint32)).astype(jnp.int32)
+    place = jnp.searchsorted(ends, drawn, side="right").astype(jnp.int32)
+    streams, slot = place // replay.capacity, place % replay.capacity
+    return streams, newest[slot, streams] - length + 1
+
+
+def _fresh_first(replay: SequenceReplay, streams: Array, first: Array, length: int) -> tuple[SequenceReplay, Array, Array]:
+    """Put stretches that were not handed out yet in the place of the first ones that were drawn."""
+    served = jnp.maximum(replay.served, replay.added - replay.capacity)  # what was overwritten cannot be served any more
+    waiting = (replay.added - served) // length
+    ends = jnp.cumsum(waiting)
+    turn = jnp.arange(len(streams))
+    of = jnp.minimum(jnp.searchsorted(ends, turn, side="right"), replay.num_streams - 1).astype(jnp.int32)
+    place = served[of] + (turn - (ends - waiting)[of]) * length
+    is_fresh = turn < ends[-1]
+    taken = jnp.zeros_like(served).at[of].add(jnp.where(is_fresh, length, 0))
+    return replay._replace(served=served + taken), jnp.where(is_fresh, of, streams), jnp.where(is_fresh, place, first)
+
+
+def _read(replay: SequenceReplay, streams: Array, first: Array, length: int) -> Sequences:
+    rows = (first + jnp.arange(length)[:, None]) % replay.capacity
+    return Sequences(jax.tree.map(lambda x: x[rows, streams], replay.storage), rows, streams)

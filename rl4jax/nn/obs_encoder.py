@@ -1,0 +1,77 @@
+"""What a world model sees of an observation: symlogs of its numbers, and features of its pictures."""
+
+from typing import Any
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from rl4jax.core.spaces import StaticSpace, flatten, mask_heads, parts_of
+
+from .mlp import MLP
+from .pixel_stages import PixelEncoder
+from .symlog import symlog
+from .truncated_normal import truncated_linear
+
+NUM_LAYERS = 3
+
+
+class ObsEncoder(eqx.Module):
+    """One vector from an observation of any space, as in DreamerV3.
+
+    `Box`es of three axes are pictures. Everything else is one vector, its choices one-hot and its numbers as symlogs, through three layers.
+    """
+
+    vector: MLP | None
+    pixels: dict[str, PixelEncoder]
+    space: StaticSpace = eqx.field(static=True)
+
+    def __init__(self, space: gymnasium.Space, units: int, depth: int, *, key: PRNGKeyArray):
+        images, rest = split_space(space)
+        vector_key, *keys = jax.random.split(key, 1 + len(images))
+        size = int(spaces.flatdim(rest))
+        self.vector = MLP(size, (units,) * NUM_LAYERS, "silu", "rms", truncated_linear, key=vector_key) if size else None
+        self.pixels = {name: PixelEncoder(image.shape, depth, key=k) for (name, image), k in zip(images.items(), keys, strict=True)}
+        self.space = StaticSpace(space)
+
+    @property
+    def d_out(self) -> int:
+        """How many features come out."""
+        return (0 if self.vector is None else self.vector.layers[-1].bias.size) + sum(x.d_out for x in self.pixels.values())
+
+    def __call__(self, obs: PyTree) -> Float[Array, " E"]:
+        images, rest = split_obs(self.space.space, obs)
+        seen = [] if self.vector is None else [self.vector(vector_of(split_space(self.space.space)[1], rest))]
+        return jnp.concatenate([*seen, *(encode(images[name]) for name, encode in self.pixels.items())])
+
+
+def split_space(space: gymnasium.Space) -> tuple[dict[str, Any], Any]:
+    """The pictures among the parts of a space, and the other parts. A space without parts is one that is called ""."""
+    parts = parts_of(space)
+    images = {name: part for name, part in parts.items() if isinstance(part, spaces.Box) and len(part.shape) == 3}
+    return images, spaces.Dict({name: part for name, part in parts.items() if name not in images})
+
+
+def split_obs(space: gymnasium.Space, obs: PyTree) -> tuple[dict[str, Array], dict[str, PyTree]]:
+    """The same of an observation."""
+    images, rest = split_space(space)
+    parts = parts_of(obs) if isinstance(space, spaces.Dict | spaces.Tuple) else {"": obs}
+    return {name: parts[name] for name in images}, {name: parts[name] for name in rest}
+
+
+def vector_of(space: Any, obs: dict[str, PyTree]) -> Float[Array, " V"]:
+    """Everything in a row: choices one-hot, numbers as symlogs."""
+    flat = flatten(space, obs)
+    return jnp.where(choices(space), flat, symlog(flat))
+
+
+def choices(space: Any) -> Bool[np.ndarray, " V"]:
+    """Which places of the flat vector belong to a one-hot choice."""
+    chosen = np.zeros(int(spaces.flatdim(space)), bool)
+    for head in mask_heads(space):
+        chosen[head] = True
+    return chosen

@@ -1,0 +1,126 @@
+"""Pictures into a few numbers per place and back, as DreamerV3 does it: stages that halve or double the sides."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from rl4jax.core.errors import ShapeError
+
+from .block_linear import BlockLinear
+from .cnn import read_shape
+from .linear import Linear
+from .mlp import MLP, NormLayer, norm_named
+from .truncated_normal import truncated_linear, truncated_weights
+
+WIDER = (2, 3, 4, 4)  # times `depth`: the channels after each stage
+KERNEL, LEAST, MOST = 5, 3, 16  # pixels; the sides that are left in the middle
+
+
+class PixelEncoder(eqx.Module):
+    """A picture as a vector: convolutions, each followed by the largest of 2 x 2, a norm over channels and SiLU.
+
+    There are as many stages as the sides can be halved, at most four. Between 3 and 16 pixels must be left; integers are divided by 255.
+    """
+
+    convs: tuple[eqx.nn.Conv2d, ...]
+    norms: tuple[NormLayer, ...]
+    channels_last: bool = eqx.field(static=True)
+    middle: tuple[int, int, int] = eqx.field(static=True)  # channels, height and width in the end
+
+    def __init__(self, shape: tuple[int, ...], depth: int, *, key: PRNGKeyArray):
+        self.channels_last, channels, pixels = read_shape("PixelEncoder", shape)
+        widths, sides = plan(shape, pixels, depth)
+        keys = jax.random.split(key, len(widths))
+        self.convs = tuple(truncated_conv(i, o, key=k) for i, o, k in zip((channels, *widths[:-1]), widths, keys, strict=True))
+        self.norms = tuple(norm_named("rms", width) for width in widths)
+        self.middle = (widths[-1], *sides)
+
+    @property
+    def d_out(self) -> int:
+        """How many numbers come out."""
+        return math.prod(self.middle)
+
+    def __call__(self, image: Shaped[Array, "A B C"]) -> Float[Array, " D"]:
+        x = unit_pixels(image) - 0.5
+        x = jnp.moveaxis(x, -1, 0) if self.channels_last else x
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            x = conv(x)
+            channels, height, width = x.shape
+            x = x.reshape(channels, height // 2, 2, width // 2, 2).max((2, 4))
+            x = jax.nn.silu(over_channels(norm, x))
+        return x.ravel()
+
+
+class PixelDecoder(eqx.Module):
+    """A picture, with pixels in (0, 1), from the two halves of a latent: `PixelEncoder` backwards.
+
+    The memory and the drawn half each paint the smallest picture, then it is doubled, convolved, normalised, until it is whole.
+    """
+
+    from_deter: BlockLinear
+    before_stoch: MLP
+    from_stoch: Linear
+    first_norm: NormLayer
+    convs: tuple[eqx.nn.Conv2d, ...]
+    norms: tuple[NormLayer, ...]
+    channels_last: bool = eqx.field(static=True)
+    middle: tuple[int, int, int] = eqx.field(static=True)
+
+    def __init__(self, d_deter: int, d_stoch: int, shape: tuple[int, ...], depth: int, units: int, num_blocks: int, *, key: PRNGKeyArray):
+        self.channels_last, channels, pixels = read_shape("PixelDecoder", shape)
+        widths, sides = plan(shape, pixels, depth)
+        self.middle = (widths[-1], *sides)
+        deter_key, before_key, stoch_key, *conv_keys = jax.random.split(key, 3 + len(widths))
+        self.from_deter = BlockLinear(d_deter, math.prod(self.middle), math.gcd(num_blocks, widths[-1], d_deter), key=deter_key)
+        self.before_stoch = MLP(d_stoch, (2 * units,), "silu", "rms", truncated_linear, key=before_key)
+        self.from_stoch = truncated_linear(2 * units, math.prod(self.middle), key=stoch_key)
+        self.first_norm = norm_named("rms", widths[-1])
+        outs = (*reversed(widths[:-1]), channels)
+        self.convs = tuple(truncated_conv(i, o, key=k) for i, o, k in zip(reversed(widths), outs, conv_keys, strict=True))
+        self.norms = tuple(norm_named("rms", width) for width in outs[:-1])
+
+    def __call__(self, deter: Float[Array, " D"], stoch: Float[Array, " S"]) -> Float[Array, "A B C"]:
+        num_blocks = len(self.from_deter.weight)
+        x = self.from_deter(deter.reshape(num_blocks, -1)).reshape(self.middle)  # each block its own channels
+        x = x + self.from_stoch(self.before_stoch(stoch)).reshape(self.middle)
+        x = jax.nn.silu(over_channels(self.first_norm, x))
+        for conv, norm in zip(self.convs, (*self.norms, None), strict=True):
+            x = conv(jnp.repeat(jnp.repeat(x, 2, 1), 2, 2))
+            x = jax.nn.sigmoid(x) if norm is None else jax.nn.silu(over_channels(norm, x))
+        return jnp.moveaxis(x, 0, -1) if self.channels_last else x
+
+
+def plan(shape: tuple[int, ...], pixels: list[int], depth: int) -> tuple[tuple[int, ...], tuple[int, int]]:
+    """The channels after each stage, and the sides that are left in the end."""
+    halvings = 0
+    while halvings < len(WIDER) and all(p % 2 ** (halvings + 1) == 0 and p // 2 ** (halvings + 1) >= LEAST for p in pixels):
+        halvings += 1
+    left = [p // 2**halvings for p in pixels]
+    if halvings == 0 or max(left) > MOST:
+        raise ShapeError(
+            f"an image of shape {shape} can be halved {halvings} times, which leaves {left[0]} x {left[1]} pixels; it must be once "
+            f"or more, and sides of {LEAST} to {MOST} must be left. Use sides of 16, 32, 64 or 96 pixels."
+        )
+    return tuple(depth * wider for wider in WIDER[:halvings]), (left[0], left[1])
+
+
+def truncated_conv(d_in: int, d_out: int, *, key: PRNGKeyArray) -> eqx.nn.Conv2d:
+    """A convolution that keeps the sides, with weights as in `truncated_linear`."""
+    make_key, weight_key = jax.random.split(key)
+    conv = eqx.nn.Conv2d(d_in, d_out, KERNEL, padding="SAME", key=make_key)
+    weight = truncated_weights(weight_key, conv.weight.shape, d_in * KERNEL**2)
+    return eqx.tree_at(lambda x: (x.weight, x.bias), conv, (weight, jnp.zeros((d_out, 1, 1))))
+
+
+def over_channels(norm: NormLayer, x: Float[Array, "C H W"]) -> Float[Array, "C H W"]:
+    """The norm of all channels of each pixel."""
+    at_each_pixel = jax.vmap(jax.vmap(norm, in_axes=-1, out_axes=-1), in_axes=-1, out_axes=-1)
+    return at_each_pixel(x)
+
+
+def unit_pixels(image: Shaped[Array, "A B C"]) -> Float[Array, "A B C"]:
+    """Pixels from 0 to 1."""
+    return image / 255.0 if jnp.issubdtype(image.dtype, jnp.integer) else image
