@@ -7,12 +7,7 @@ import optax
 from jaxtyping import Array, Float, PyTree
 
 from rl4jax.core.errors import require
-from rl4jax.core.number import Number, is_concrete
-
-
-def in_single(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Half precision as float32: the squares of 300 would not fit into it."""
-    return x.astype(jnp.float32) if x.dtype in (jnp.float16, jnp.bfloat16) else x
+from rl4jax.core.number import Number, in_single, is_concrete
 
 
 def clip_by_global_norm(grads: PyTree, max_norm: Number) -> tuple[PyTree, Float[Array, ""]]:

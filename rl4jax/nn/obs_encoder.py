@@ -15,7 +15,7 @@ from rl4jax.core.spaces import StaticSpace, flatten, mask_heads, parts_of
 from .mlp import MLP
 from .pixel_stages import PixelEncoder
 from .symlog import symlog
-from .truncated_normal import truncated_linear
+from .truncated_normal import dense
 
 NUM_LAYERS = 3
 
@@ -34,7 +34,7 @@ class ObsEncoder(eqx.Module):
         images, rest = split_space(space)
         vector_key, *keys = jax.random.split(key, 1 + len(images))
         size = int(spaces.flatdim(rest))
-        self.vector = MLP(size, (units,) * NUM_LAYERS, "silu", "rms", truncated_linear, key=vector_key) if size else None
+        self.vector = dense(size, *(units,) * NUM_LAYERS, key=vector_key) if size else None
         self.pixels = {name: PixelEncoder(image.shape, depth, key=k) for (name, image), k in zip(images.items(), keys, strict=True)}
         self.space = StaticSpace(space)
 

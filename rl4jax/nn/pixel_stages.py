@@ -13,7 +13,7 @@ from .block_linear import BlockLinear
 from .cnn import read_shape
 from .linear import Linear
 from .mlp import MLP, NormLayer, norm_named
-from .truncated_normal import truncated_linear, truncated_weights
+from .truncated_normal import dense, truncated_linear, truncated_weights
 
 WIDER = (2, 3, 4, 4)  # times `depth`: the channels after each stage
 KERNEL, LEAST, MOST = 5, 3, 16  # pixels; the sides that are left in the middle
@@ -75,7 +75,7 @@ class PixelDecoder(eqx.Module):
         self.middle = (widths[-1], *sides)
         deter_key, before_key, stoch_key, *conv_keys = jax.random.split(key, 3 + len(widths))
         self.from_deter = BlockLinear(d_deter, math.prod(self.middle), math.gcd(num_blocks, widths[-1], d_deter), key=deter_key)
-        self.before_stoch = MLP(d_stoch, (2 * units,), "silu", "rms", truncated_linear, key=before_key)
+        self.before_stoch = dense(d_stoch, 2 * units, key=before_key)
         self.from_stoch = truncated_linear(2 * units, math.prod(self.middle), key=stoch_key)
         self.first_norm = norm_named("rms", widths[-1])
         outs = (*reversed(widths[:-1]), channels)

@@ -6,8 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from rl4jax.core.number import in_single
+
 from .distributions.categorical import FORBIDDEN
-from .distributions.distribution import in_single
 from .entity_mask import EntityMask, as_entity_mask, check_entities, leave_out, masked_softmax
 from .input_check import check_input
 

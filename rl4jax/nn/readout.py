@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .linear import Linear
 from .mlp import MLP
-from .truncated_normal import truncated_linear
+from .truncated_normal import dense, truncated_linear
 
 
 class Readout(eqx.Module):
@@ -17,7 +17,7 @@ class Readout(eqx.Module):
 
     def __init__(self, d_in: int, d_out: int, units: int, num_layers: int, gain: float = 1.0, *, key: PRNGKeyArray):
         body_key, last_key = jax.random.split(key)
-        self.body = MLP(d_in, (units,) * num_layers, "silu", "rms", truncated_linear, key=body_key)
+        self.body = dense(d_in, *(units,) * num_layers, key=body_key)
         self.last = truncated_linear(units, d_out, gain, key=last_key)
 
     def __call__(self, features: Float[Array, " F"]) -> Float[Array, " O"]:

@@ -13,7 +13,7 @@ from .block_linear import BlockLinear
 from .distributions.one_hots import OneHots
 from .linear import Linear
 from .mlp import MLP, NormLayer, norm_named
-from .truncated_normal import truncated_linear
+from .truncated_normal import dense, truncated_linear
 
 
 class Latent(NamedTuple):
@@ -173,11 +173,6 @@ class RSSM(eqx.Module):
 
     def _distribution(self, logits: Float[Array, " L"]) -> OneHots:
         return OneHots(logits.reshape(self.groups, self.classes), self.unimix)
-
-
-def dense(d_in: int, *hidden: int, key: PRNGKeyArray) -> MLP:
-    """Layers as DreamerV3 has them everywhere: linear, normalised by root mean square, SiLU."""
-    return MLP(d_in, hidden, "silu", "rms", truncated_linear, key=key)
 
 
 def bounded(action: Float[Array, "*N A"]) -> Float[Array, "*N A"]:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from rl4jax.core.errors import is_count, require
 
 from .linear import Linear
+from .mlp import MLP
 
 CUT_AT = 2.0  # standard deviations
 _STD_LEFT = 0.87962566  # of a normal distribution of deviation 1 that was cut there
@@ -24,3 +25,8 @@ def truncated_linear(d_in: int, d_out: int, gain: float = 1.0, *, key: PRNGKeyAr
     require(is_count(d_in), "truncated_linear: d_in", d_in, "a positive integer")
     require(is_count(d_out), "truncated_linear: d_out", d_out, "a positive integer")
     return Linear(truncated_weights(key, (d_in, d_out), d_in, gain), jnp.zeros(d_out))
+
+
+def dense(d_in: int, *hidden: int, key: PRNGKeyArray) -> MLP:
+    """Layers as DreamerV3 has them everywhere: linear, normalised by root mean square, SiLU."""
+    return MLP(d_in, hidden, "silu", "rms", truncated_linear, key=key)

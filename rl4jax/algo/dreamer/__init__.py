@@ -27,6 +27,7 @@ from rl4jax.core.on_device import on_device
 from rl4jax.core.schedule import value_at
 from rl4jax.core.spaces import struct_of
 from rl4jax.core.vec_env import check_vec_env
+from rl4jax.gradients.finite import keep_if
 from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
 from rl4jax.nn.target_network import polyak
@@ -202,10 +203,9 @@ def _learn(learner, state, cfg, opt, reduce, number):
     done = gradient_step(of_params, params, opt_state, opt or make_optimizer(cfg, number), reduce)
     new_normalizer, latents = done.extra
     fine = done.metrics["train/skipped"] == 0
-    normalizer = jax.tree.map(lambda new, old: jnp.where(fine, new, old), new_normalizer, normalizer)
-    later = sequences._replace(items=None, rows=sequences.rows[1:])
     known = jax.tree.map(lambda x: x[1:], sequences.items.latent)
-    replay = replay.rewrite(later, latent=jax.tree.map(lambda new, old: jnp.where(fine, new, old), latents, known))
+    normalizer, latents = keep_if(fine, (new_normalizer, latents), (normalizer, known))
+    replay = replay.rewrite(sequences._replace(items=None, rows=sequences.rows[1:]), latent=latents)
     value_params = {name: done.params[f"value.{name}"] for name in slow_params}
     slow_params = polyak(slow_params, value_params, cfg.slow_rate)
     return (done.params, slow_params, done.opt_state, normalizer, replay), done.metrics

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from rl4jax.core.number import Number
+from rl4jax.gradients import safe
 from rl4jax.nn.distributions.categorical import log_softmax
 from rl4jax.nn.obs_decoder import ObsDecoder
 from rl4jax.nn.rssm import each
@@ -89,12 +90,9 @@ def standardized(x: Float[Array, "M E"]) -> Float[Array, "M E"]:
     """Columns of mean 0 and deviation 1; one that does not vary stays 0, with a finite gradient."""
     centred = x - x.mean(0)
     variance = jnp.square(centred).sum(0) / (len(x) - 1)
-    return centred / (jnp.where(variance > 0, jnp.sqrt(jnp.where(variance > 0, variance, 1.0)), 0.0) + 1e-8)
+    return centred / (safe.sqrt(variance) + 1e-8)
 
 
 def info_nce_loss(x: Float[Array, "M E"], y: Float[Array, "M E"]) -> Float[Array, ""]:
     """The cross-entropy of finding row i of y by row i of x, by their products."""
     return -jnp.diagonal(log_softmax(x @ y.T)).mean()
-
-
-REPRESENTATIONS = {"decoder": Decoder, "barlow": BarlowTwins, "infonce": InfoNCE, "none": None}

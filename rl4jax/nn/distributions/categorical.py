@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
 
-from rl4jax.core.number import Number
+from rl4jax.core.number import Number, in_single
 from rl4jax.gradients import safe
 
-from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, in_single, same_kind
+from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, same_kind
 
 FORBIDDEN = -1e38  # the logit of a forbidden choice: far below any that a network gives
 LOWEST = -1e9  # no log-probability is smaller than about this, so that sums, squares and gradients stay finite

@@ -119,8 +119,3 @@ def check_temperature(owner: AbstractDistribution, temperature: Any) -> None:
         good = jnp.ndim(temperature) == 0 and bool(np.isfinite(temperature) & (np.asarray(temperature) > 0))
         fix = "For the most likely action alone use mode()."
         require(good, f"{type(owner).__name__}.tempered: temperature", temperature, "a positive number", fix)
-
-
-def in_single(logits: Any) -> Any:
-    """Half-precision logits as float32: sums of probabilities need it, and so does the logit of what is forbidden."""
-    return logits.astype(jnp.float32) if getattr(logits, "dtype", None) in (jnp.float16, jnp.bfloat16) else logits

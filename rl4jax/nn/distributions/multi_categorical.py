@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
 
 from rl4jax.core.errors import ShapeError, is_count, require
-from rl4jax.core.number import Number
+from rl4jax.core.number import Number, in_single
 
 from .categorical import choose, forbid, log_softmax, temper, total_entropy, total_kl
-from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, in_single, same_kind
+from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, same_kind
 
 
 class MultiCategorical(AbstractDistribution):

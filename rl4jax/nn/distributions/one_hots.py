@@ -6,10 +6,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from rl4jax.core.errors import ShapeError
-from rl4jax.core.number import Number
+from rl4jax.core.number import Number, in_single
 
 from .categorical import log_softmax, total_entropy, total_kl
-from .distribution import in_single
 
 
 class OneHots(eqx.Module):

@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from rl4jax.core.errors import ShapeError, require
+from rl4jax.core.number import in_single
 from rl4jax.nn.symlog import symexp, symlog
 
 from .categorical import log_softmax
-from .distribution import check_vector, in_single
+from .distribution import check_vector
 
 Space = Literal["real", "symlog"]
 
