@@ -31,7 +31,8 @@ class BetaVAE(eqx.Module):
         for name, size in (("d_in", d_in), ("latent_dim", latent_dim), ("hidden_dim", hidden_dim)):
             require(is_count(size), f"BetaVAE: {name}", size, "a positive integer")
         if is_concrete(beta):
-            require(bool(jnp.ndim(beta) == 0 and beta >= 0), "BetaVAE: beta", beta, "zero or more")
+            fine = isinstance(beta, int | float | Array) and jnp.ndim(beta) == 0
+            require(fine and bool(beta >= 0), "BetaVAE: beta", beta, "a number, zero or more")
         keys = jax.random.split(key, 4)
         self.encoder = orthogonal_linear(d_in, hidden_dim, key=keys[0])
         self.posterior = orthogonal_linear(hidden_dim, 2 * latent_dim, VALUE_GAIN, key=keys[1])

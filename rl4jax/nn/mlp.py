@@ -40,7 +40,7 @@ def norm_named(norm: str, size: int) -> NormLayer:
         return eqx.nn.RMSNorm(size, eps=1e-4, use_bias=False)
     if norm == "layer":
         return eqx.nn.LayerNorm(size)
-    raise ConfigError(f"norm = {norm!r} is not one we know. {did_you_mean(norm, ('layer', 'rms'))} Or None.")
+    raise ConfigError(f"norm = {norm!r} is not one we know. {did_you_mean(str(norm), ('layer', 'rms'))} Or None.")
 
 
 class MLP(eqx.Module):

@@ -102,6 +102,8 @@ def _within_0_and_1(space: gymnasium.Space) -> bool:
 
 def _check_entities(parts: dict[str, gymnasium.Space], entities: Sequence[str]) -> None:
     """Raise unless each of these names a Box `[S, F]`, and what is called the mask of one fits it."""
+    if isinstance(entities, str):
+        raise EnvError(f"MultiEncoder: entities = {entities!r} must be a sequence of names. Use entities=({entities!r},).")
     for name in entities:
         if name not in parts:
             raise EnvError(f"MultiEncoder: entities names {name!r}, but the observation has {sorted(parts)}.")

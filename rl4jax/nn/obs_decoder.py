@@ -11,7 +11,7 @@ from rl4jax.core.spaces import StaticSpace, mask_heads
 
 from .distributions.categorical import log_softmax
 from .obs_encoder import NUM_LAYERS, choices, split_obs, split_space, vector_of
-from .pixel_stages import PixelDecoder, unit_pixels
+from .pixel_stages import PixelDecoder
 from .readout import Readout
 from .rssm import RSSM, Latent
 from .symlog import symexp
@@ -46,7 +46,7 @@ class ObsDecoder(eqx.Module):
             total += jnp.where(choices(space), 0.0, (said - true) ** 2).sum()
             total -= sum((log_softmax(said[head]) * true[head]).sum() for head in mask_heads(space))
         for name, decode in self.pixels.items():
-            total += ((self._paint(decode, latent) - unit_pixels(images[name])) ** 2).sum()
+            total += ((self._paint(decode, latent) - images[name]) ** 2).sum()
         return total
 
     def images(self, latent: Latent) -> dict[str, Float[Array, "A B C"]]:

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
 from rl4jax.core.spaces import StaticSpace, flatten, mask_heads, parts_of
 
 from .mlp import MLP
+from .multi_encoder import UNBOUNDED
 from .pixel_stages import PixelEncoder
 from .symlog import symlog
 from .truncated_normal import dense
@@ -57,10 +58,16 @@ def split_space(space: gymnasium.Space) -> tuple[dict[str, Any], Any]:
 
 
 def split_obs(space: gymnasium.Space, obs: PyTree) -> tuple[dict[str, Array], dict[str, PyTree]]:
-    """The same of an observation."""
+    """The same of an observation, pixels from 0 to 1."""
     images, rest = split_space(space)
     parts = parts_of(obs) if isinstance(space, spaces.Dict | spaces.Tuple) else {"": obs}
-    return {name: parts[name] for name in images}, {name: parts[name] for name in rest}
+    return {name: unit_pixels(image, parts[name]) for name, image in images.items()}, {name: parts[name] for name in rest}
+
+
+def unit_pixels(space: spaces.Box, image: Shaped[Array, "A B C"]) -> Float[Array, "A B C"]:
+    """What is between the bounds of the space, from 0 to 1; as it is if there are none."""
+    low, high = float(space.low.min()), float(space.high.max())
+    return (image - low) / (high - low) if high - low < UNBOUNDED else image.astype(jnp.float32)
 
 
 def vector_of(space: Any, obs: dict[str, PyTree]) -> Float[Array, " V"]:

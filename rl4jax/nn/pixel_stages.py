@@ -5,7 +5,7 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from rl4jax.core.errors import ShapeError
 
@@ -22,7 +22,7 @@ KERNEL, LEAST, MOST = 5, 3, 16  # pixels; the sides that are left in the middle
 class PixelEncoder(eqx.Module):
     """A picture as a vector: convolutions, each followed by the largest of 2 x 2, a norm over channels and SiLU.
 
-    There are as many stages as the sides can be halved, at most four. Between 3 and 16 pixels must be left; integers are divided by 255.
+    There are as many stages as the sides can be halved, at most four. Between 3 and 16 pixels must be left; they are from 0 to 1.
     """
 
     convs: tuple[eqx.nn.Conv2d, ...]
@@ -43,8 +43,8 @@ class PixelEncoder(eqx.Module):
         """How many numbers come out."""
         return math.prod(self.middle)
 
-    def __call__(self, image: Shaped[Array, "A B C"]) -> Float[Array, " D"]:
-        x = unit_pixels(image) - 0.5
+    def __call__(self, image: Float[Array, "A B C"]) -> Float[Array, " D"]:
+        x = image - 0.5
         x = jnp.moveaxis(x, -1, 0) if self.channels_last else x
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = conv(x)
@@ -119,8 +119,3 @@ def over_channels(norm: NormLayer, x: Float[Array, "C H W"]) -> Float[Array, "C 
     """The norm of all channels of each pixel."""
     at_each_pixel = jax.vmap(jax.vmap(norm, in_axes=-1, out_axes=-1), in_axes=-1, out_axes=-1)
     return at_each_pixel(x)
-
-
-def unit_pixels(image: Shaped[Array, "A B C"]) -> Float[Array, "A B C"]:
-    """Pixels from 0 to 1."""
-    return image / 255.0 if jnp.issubdtype(image.dtype, jnp.integer) else image

@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, Real
 
 from rl4jax.core.errors import ShapeError, is_count, require
 from rl4jax.gradients import safe
@@ -44,7 +44,7 @@ class ZConditioning(eqx.Module):
         return jnp.concatenate([obs, self.embed(z)])
 
 
-def z_reward(stats: Float[Array, "*B Z"], z: Float[Array, "*B Z"]) -> Float[Array, "*B"]:
+def z_reward(stats: Real[Array, "*B Z"], z: Real[Array, "*B Z"]) -> Float[Array, "*B"]:
     """`-|stats - z|`, the distance of what was played to what was asked for: 0 at best. Its gradient there is 0, not NaN.
 
     >>> print(z_reward(jnp.array([3.0, 4.0]), jnp.zeros(2)))
@@ -52,4 +52,5 @@ def z_reward(stats: Float[Array, "*B Z"], z: Float[Array, "*B Z"]) -> Float[Arra
     """
     if stats.shape != z.shape or not stats.ndim:
         raise ShapeError(f"z_reward: stats has shape {stats.shape} and z {z.shape}; both must be the same, [..., Z].")
+    stats, z = (jnp.asarray(x, jnp.result_type(x, jnp.float32)) for x in (stats, z))  # counts: unsigned ones would wrap below 0
     return -safe.norm(stats - z, -1)

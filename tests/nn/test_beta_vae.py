@@ -95,7 +95,7 @@ def test_the_embedding_tells_styles_apart_and_a_large_beta_collapses_it(getkey):
 
 @pytest.mark.parametrize(("settings", "said"), [
     ({"latent_dim": 0}, "BetaVAE: latent_dim = 0 must be a positive integer."),
-    ({"beta": -1.0}, "BetaVAE: beta = -1.0 must be zero or more."),
+    ({"beta": -1.0}, "BetaVAE: beta = -1.0 must be a number, zero or more."),
 ])  # fmt: skip
 def test_a_mistake_is_answered_with_the_rule(settings, said, getkey):
     with pytest.raises(rl.ConfigError, match=said):

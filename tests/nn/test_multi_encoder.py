@@ -119,6 +119,7 @@ def test_spaces_without_sets(space, obs, size, getkey):
 @pytest.mark.parametrize(
     ("space", "entities", "said"),
     [
+        (spaces.Dict(units=UNITS), "units", r"entities = 'units' must be a sequence of names. Use entities=\('units',\)"),
         (spaces.Dict(units=UNITS), ("unit",), r"entities names 'unit', but the observation has \['units'\]"),
         (
             spaces.Dict(units=UNITS, units_mask=spaces.MultiBinary(4)),

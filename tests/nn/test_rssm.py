@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 import rl4jax as rl
 from rl4jax.nn.obs_decoder import ObsDecoder
-from rl4jax.nn.obs_encoder import ObsEncoder
+from rl4jax.nn.obs_encoder import ObsEncoder, split_obs
 from rl4jax.nn.readout import Readout
 from rl4jax.nn.rssm import RSSM, bounded
 
@@ -113,3 +113,15 @@ def test_imagination_follows_the_prior(rssm):
 def test_wrong_sizes(options, message):
     with pytest.raises(rl.ConfigError, match=message):
         RSSM(5, 2, **SMALL | options, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize(("space", "darkest", "brightest"), [
+    (spaces.Box(0, 255, (8, 8, 1), np.uint8), 0, 255),
+    (spaces.Box(0, 1, (8, 8, 1), np.uint8), 0, 1),
+    (spaces.Box(-1, 1, (8, 8, 1)), -1, 1),
+])  # fmt: skip
+def test_pixels_are_read_by_the_bounds_of_their_space(space, darkest, brightest):
+    for value, wanted in ((darkest, 0.0), (brightest, 1.0)):
+        images, rest = split_obs(space, jnp.full(space.shape, value, space.dtype))
+        assert not rest
+        np.testing.assert_array_equal(images[""], wanted)

@@ -29,6 +29,7 @@ def test_the_reward_is_minus_the_distance(getkey):
     wanted = [[-np.sqrt(sum((stats[i, j, k] - z[i, j, k]) ** 2 for k in range(7))) for j in range(3)] for i in range(4)]
     np.testing.assert_allclose(z_reward(stats, z), wanted, rtol=1e-5)
     assert z_reward(stats, stats).max() == z_reward(stats, stats).min() == 0
+    assert z_reward(jnp.array([3, 1], jnp.uint8), jnp.array([3, 2], jnp.uint8)) == -1, "counts do not wrap"
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e30])

@@ -102,17 +102,17 @@ class Composite(AbstractDistribution):
 
     def sample_from(self, noise: PyTree[Array]) -> dict[str, Any] | tuple[Any, ...]:
         """A random action of each part, one after the other."""
-        noises = self._split("sample_from", noise)
+        noises = self._split("sample_from", noise, self.conditional)
         return self._pack(self._choose(lambda name, part: part.sample_from(noises[name])))
 
     def log_prob(self, action: PyTree[Array]) -> Float[Array, ""]:
         """The sum over the parts, of each given those before it: exact."""
-        actions = self._split("log_prob", action)
+        actions = self._split("log_prob", action, self.conditional)
         return _total(part.log_prob(actions[name]) for name, part in self._given(actions).items())
 
     def entropy(self, action: PyTree[Array] | None = None) -> Float[Array, ""]:
         """The sum over the parts, of each given those of `action` before it. Its mean over sampled actions is the joint entropy."""
-        actions = self._split("entropy", action)
+        actions = self._split("entropy", action, self.conditional)
         return _total(part.entropy(actions[name]) for name, part in self._given(actions).items())
 
     def kl(self, other: AbstractDistribution, action: PyTree[Array] | None = None) -> Float[Array, ""]:
@@ -124,7 +124,7 @@ class Composite(AbstractDistribution):
             raise ConfigError(
                 f"Composite.kl: other chooses in the order {other._in_order()}, self in {self._in_order()}; both must have the same."
             )
-        actions = self._split("kl", action)
+        actions = self._split("kl", action, self.conditional or other.conditional)
         others = other._given(actions)
         return _total(part.kl(others[name], actions[name]) for name, part in self._given(actions).items())
 
@@ -209,10 +209,10 @@ class Composite(AbstractDistribution):
         """A value per part, as a dict or a tuple like the parts."""
         return {n: values[n] for n in self.parts} if isinstance(self.parts, dict) else tuple(values[i] for i in self._names())
 
-    def _split(self, verb: str, action: PyTree[Array] | None) -> dict[Any, Any]:
-        """The action of each part by its name, all None if there is none."""
+    def _split(self, verb: str, action: PyTree[Array] | None, needed: bool) -> dict[Any, Any]:
+        """The action of each part by its name, all None if there is none and none is needed."""
         if action is None:
-            if self.conditional:
+            if needed:
                 raise ShapeError(
                     f"Composite.{verb}: action is None, but some parts depend on earlier ones. Give the action that was taken."
                 )

@@ -279,6 +279,12 @@ ERRORS = {
         lambda: build(jnp.zeros(39)).entropy(), rl.ShapeError,
         "Composite.entropy: action is None, but some parts depend on earlier ones. Give the action that was taken.",
     ),
+    "no action for the other one": (
+        lambda: Composite(dict.fromkeys("ab", Categorical(jnp.zeros(2)))).kl(
+            Composite({"a": Categorical(jnp.zeros(2)), "b": After("a")}, order=("a", "b"))
+        ),
+        rl.ShapeError, "Composite.kl: action is None, but some parts depend on earlier ones.",
+    ),
     "too few sizes": (
         lambda: Composite.from_heads(("a", "b"), (2,)), rl.ConfigError,
         "Composite.from_heads: sizes = (2,) must be one positive integer for each of ('a', 'b'), all different.",
