@@ -58,7 +58,7 @@ class MultiEncoder(eqx.Module):
 
     def __call__(self, obs: PyTree) -> Float[Array, " D"]:
         parts, flat = parts_of(self.space.space), self._flat_parts()
-        seen = parts_of(obs) if isinstance(self.space.space, spaces.Dict | spaces.Tuple) else {"": obs}
+        seen = parts_of(obs)
         vectors = []
         for name in parts:
             if name in self.cnns:

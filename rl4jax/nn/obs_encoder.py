@@ -60,7 +60,7 @@ def split_space(space: gymnasium.Space) -> tuple[dict[str, Any], Any]:
 def split_obs(space: gymnasium.Space, obs: PyTree) -> tuple[dict[str, Array], dict[str, PyTree]]:
     """The same of an observation, pixels from 0 to 1."""
     images, rest = split_space(space)
-    parts = parts_of(obs) if isinstance(space, spaces.Dict | spaces.Tuple) else {"": obs}
+    parts = parts_of(obs)
     return {name: unit_pixels(image, parts[name]) for name, image in images.items()}, {name: parts[name] for name in rest}
 
 

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -31,13 +32,16 @@ from rl4jax.gradients.finite import keep_if
 from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
 from rl4jax.nn.target_network import polyak
+from rl4jax.nn.trunk import HasSpaces
 
-from .agent import Agent as Agent
+from .agent import REPRESENTATIONS as REPRESENTATIONS, Agent as Agent
 from .behaviour import actor_critic_loss as actor_critic_loss
 from .config import Config as Config
 from .imagination import imagine_rollout as imagine_rollout
 from .kl_balance import kl_balanced_loss as kl_balanced_loss
 from .laprop import clip_by_weight as clip_by_weight, scale_by_laprop as scale_by_laprop
+from .prototypes import Prototypes as Prototypes
+from .representation import BarlowTwins as BarlowTwins, Decoder as Decoder, InfoNCE as InfoNCE, Representation as Representation
 from .sizes import SIZES as SIZES, Size as Size
 from .stream import Moment, StoredLatent, as_stream, stored
 from .world_model import world_model_loss as world_model_loss
@@ -94,7 +98,7 @@ def init(model: Agent, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: o
     )
 
 
-def moment_like(model: Agent, env: AnyVecEnv) -> Moment:
+def moment_like(model: Agent, env: HasSpaces) -> Moment:
     """Shapes and dtypes of one step of a stream."""
     latent, vector = jax.eval_shape(model.initial_carry)
     number, flag = (jax.eval_shape(lambda d=d: jnp.zeros((), d)) for d in (jnp.float32, jnp.bool_))
@@ -163,7 +167,7 @@ def _update_in_graph(state, rollout, cfg, opt, reduce):
     ready = (replay.size >= cfg.learning_starts) & (replay.num_stretches(1 + cfg.length) > 0)
     credit = jnp.where(ready, state.credit + earned, 0.0)
     count = jnp.floor(credit).astype(jnp.int32)
-    learner = (state.packed.params, state.slow_value.params, state.opt_state, state.normalizer, replay)
+    learner = (state.packed, state.slow_value.params, state.opt_state, state.normalizer, replay)
     names = jax.eval_shape(lambda x: _learn(x, state, cfg, opt, reduce, 0)[1], learner)
     begun = learner, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), names)
 
@@ -173,12 +177,12 @@ def _update_in_graph(state, rollout, cfg, opt, reduce):
         return learner, jax.tree.map(jnp.add, sums, metrics)
 
     learner, sums = jax.lax.fori_loop(0, count, step, begun)
-    params, slow_params, opt_state, normalizer, replay = learner
+    packed, slow_params, opt_state, normalizer, replay = learner
     metrics = {name: total if name == "train/skipped" else total / count for name, total in sums.items()}
     metrics |= {"train/gradient_steps": count.astype(jnp.float32)}
     num_gradient_steps = state.num_gradient_steps + count
     return state._replace(
-        packed=state.packed.with_params(params),
+        packed=packed,
         slow_value=state.slow_value.with_params(slow_params),
         opt_state=opt_state,
         normalizer=normalizer,
@@ -192,23 +196,25 @@ def _update_in_graph(state, rollout, cfg, opt, reduce):
 
 def _learn(learner, state, cfg, opt, reduce, number):
     """One gradient step on one batch of stretches, whose latents are written back."""
-    params, slow_params, opt_state, normalizer, replay = learner
+    packed, slow_params, opt_state, normalizer, replay = learner
     sample_key, loss_key = jax.random.split(jax.random.fold_in(state.key, number))
     replay, sequences = replay.sample_fresh(cfg.batch_size, 1 + cfg.length, key=sample_key)
     slow_value = state.slow_value.with_params(slow_params).model
 
     def of_params(params):
-        return loss(state.packed.with_params(params).model, slow_value, sequences.items, normalizer, cfg, key=loss_key)
+        return loss(packed.with_params(params).model, slow_value, sequences.items, normalizer, cfg, key=loss_key)
 
-    done = gradient_step(of_params, params, opt_state, opt or make_optimizer(cfg, number), reduce)
+    done = gradient_step(of_params, packed.params, opt_state, opt or make_optimizer(cfg, number), reduce)
     new_normalizer, latents = done.extra
     fine = done.metrics["train/skipped"] == 0
     known = jax.tree.map(lambda x: x[1:], sequences.items.latent)
     normalizer, latents = keep_if(fine, (new_normalizer, latents), (normalizer, known))
     replay = replay.rewrite(sequences._replace(items=None, rows=sequences.rows[1:]), latent=latents)
+    learned = packed.with_params(done.params).model
+    settled = pack(eqx.tree_at(lambda x: x.representation, learned, learned.representation.after_step(learned)))
     value_params = {name: done.params[f"value.{name}"] for name in slow_params}
     slow_params = polyak(slow_params, value_params, cfg.slow_rate)
-    return (done.params, slow_params, done.opt_state, normalizer, replay), done.metrics
+    return (keep_if(fine, settled, packed), slow_params, done.opt_state, normalizer, replay), done.metrics
 
 
 def train(

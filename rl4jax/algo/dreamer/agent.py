@@ -1,5 +1,6 @@
 """The agent: a world model, and a policy and a critic that live in it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
+from rl4jax.core.errors import ConfigError, did_you_mean
 from rl4jax.core.spaces import StaticSpace
 from rl4jax.nn.distributions import AbstractDistribution
 from rl4jax.nn.distributions.two_hot import TwoHot
@@ -18,7 +20,13 @@ from rl4jax.nn.rssm import RSSM, Latent
 from rl4jax.nn.trunk import HasSpaces
 
 from .actions import as_vector, check_actions, distribution, num_outputs
+from .prototypes import Prototypes
+from .representation import BarlowTwins, Decoder, InfoNCE, Representation
 from .sizes import Size, size_named
+
+REPRESENTATIONS = {
+    "decoder": Decoder, "barlow": BarlowTwins, "infonce": InfoNCE, "prototypes": Prototypes, "none": Representation,
+}  # fmt: skip
 
 Memory = tuple[Latent, Float[Array, " A"]]  # the last latent, and the action that followed it
 
@@ -27,7 +35,8 @@ class Agent(eqx.Module):
     """All networks of DreamerV3 for the spaces of `env`; `size` is a name of `dreamer.SIZES` or a `Size`.
 
     It acts by itself: `act(obs, memory, mask, noise)`, since its latents are drawn and its memory has to know what it did. `representation`
-    is what teaches the latents to hold what was seen; without one only rewards and ends do.
+    is what teaches the latents to hold what was seen: a name of `dreamer.REPRESENTATIONS` or a class such as `dreamer.Decoder`;
+    `functools.partial(dreamer.BarlowTwins, weight=0.1)` is one with settings of its own.
     """
 
     encoder: ObsEncoder
@@ -36,10 +45,12 @@ class Agent(eqx.Module):
     goes_on: Readout
     policy: Readout
     value: Readout
-    representation: Any
+    representation: Representation
     action_space: StaticSpace = eqx.field(static=True)
 
-    def __init__(self, env: HasSpaces, size: str | Size = "12m", representation: Any = None, *, key: PRNGKeyArray):
+    def __init__(
+        self, env: HasSpaces, size: str | Size = "12m", representation: str | Callable[..., Any] = "decoder", *, key: PRNGKeyArray
+    ):
         space: gymnasium.Space = env.single_action_space
         check_actions(space)
         s = size_named(size)
@@ -54,7 +65,7 @@ class Agent(eqx.Module):
         self.goes_on = Readout(d_in, 1, s.units, 1, key=keys[3])
         self.policy = Readout(d_in, num_outputs(space), s.units, 3, 0.01, key=keys[4])
         self.value = Readout(d_in, s.num_bins, s.units, 3, 0.0, key=keys[5])
-        self.representation = None if representation is None else representation(self, env.single_observation_space, s, key=keys[6])
+        self.representation = representation_named(representation)(self, env.single_observation_space, s, key=keys[6])
         self.action_space = StaticSpace(space)
 
     def initial_carry(self) -> Memory:
@@ -100,3 +111,13 @@ class Agent(eqx.Module):
     def goes_on_logit(self, features: Float[Array, " F"]) -> Float[Array, ""]:
         """Of going on, times the discount."""
         return self.goes_on(features)[0]
+
+
+def representation_named(representation: str | Callable[..., Any]) -> Callable[..., Any]:
+    """A representation by its name; what makes one as it is."""
+    if not isinstance(representation, str):
+        return representation
+    if representation not in REPRESENTATIONS:
+        guess = did_you_mean(representation, REPRESENTATIONS)
+        raise ConfigError(f"dreamer: representation = {representation!r} is not one we know. {guess} Or give a class.")
+    return REPRESENTATIONS[representation]

@@ -14,7 +14,8 @@ from rl4jax.nn.rssm import each
 
 from .agent import Agent
 from .imagination import imagine_rollout
-from .world_model import Metrics, Seen, is_cut_off
+from .looking import Seen
+from .world_model import Metrics, is_cut_off
 
 Config = Any  # dreamer.Config
 

@@ -15,13 +15,29 @@ from rl4jax.nn.obs_decoder import ObsDecoder
 from rl4jax.nn.rssm import each
 from rl4jax.nn.truncated_normal import truncated_weights
 
+from .looking import Seen
 from .sizes import Size
+from .stream import Moment
 
 Agent = Any  # dreamer.Agent, under construction
-Seen = Any  # world_model.Seen
 
 
-class Decoder(eqx.Module):
+class Representation(eqx.Module):
+    """What an agent is built with: `representation(agent, space, size, key=)`. This one adds nothing: only rewards and ends teach."""
+
+    def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, *, key: PRNGKeyArray):
+        pass
+
+    def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
+        """The mean over steps of stretches `[1 + L, N]`, of which `seen` is what the world model made."""
+        return jnp.zeros(())
+
+    def after_step(self, agent: Agent) -> "Representation":
+        """The same after a gradient step, for what follows slowly or has to keep a form."""
+        return self
+
+
+class Decoder(Representation):
     """DreamerV3: the observation painted from the latent."""
 
     decoder: ObsDecoder
@@ -29,7 +45,7 @@ class Decoder(eqx.Module):
     def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, *, key: PRNGKeyArray):
         self.decoder = ObsDecoder(space, agent.rssm, size.units, size.depth, key=key)
 
-    def loss(self, seen: Seen) -> Float[Array, ""]:
+    def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         """Mean over steps of `ObsDecoder.loss`."""
         return each(self.decoder.loss)(seen.latents, seen.moments.obs).mean()
 
@@ -50,7 +66,7 @@ class Projection(eqx.Module):
         return (features @ self.weight).reshape(-1, tokens.shape[-1]), tokens.reshape(-1, tokens.shape[-1])
 
 
-class BarlowTwins(eqx.Module):
+class BarlowTwins(Representation):
     """R2-Dreamer (Morihira et al. 2026): latents predict each token by itself, and no two of their features say the same."""
 
     projection: Projection
@@ -62,11 +78,11 @@ class BarlowTwins(eqx.Module):
     ):
         self.projection, self.weight, self.off_diagonal = Projection(agent, key=key), weight, off_diagonal
 
-    def loss(self, seen: Seen) -> Float[Array, ""]:
+    def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         return self.weight * barlow_twins_loss(*self.projection(seen), self.off_diagonal)
 
 
-class InfoNCE(eqx.Module):
+class InfoNCE(Representation):
     """Contrastive: by its latent each step finds its own tokens among those of all steps."""
 
     projection: Projection
@@ -75,7 +91,7 @@ class InfoNCE(eqx.Module):
     def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, weight: Number = 1.0, *, key: PRNGKeyArray):
         self.projection, self.weight = Projection(agent, key=key), weight
 
-    def loss(self, seen: Seen) -> Float[Array, ""]:
+    def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         return self.weight * info_nce_loss(*self.projection(seen))
 
 

@@ -1,6 +1,6 @@
 """How the world model learns: to expect what it then sees, and to read rewards and ends from it."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,32 +8,22 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from rl4jax.nn.distributions.one_hots import OneHots
-from rl4jax.nn.rssm import Latent, each
+from rl4jax.nn.rssm import each
 
 from .agent import Agent
 from .kl_balance import kl_balanced_loss
-from .stream import Moment, restored
+from .looking import Seen, look
+from .stream import Moment
 
 Config = Any  # dreamer.Config
 Metrics = dict[str, Float[Array, ""]]
 
 
-class Seen(NamedTuple):
-    """Stretches of a stream `[L, N, ...]`, and what the world model made of them."""
-
-    moments: Moment
-    tokens: Float[Array, "L N E"]
-    latents: Latent
-
-
 def world_model_loss(agent: Agent, moments: Moment, cfg: Config, *, key: PRNGKeyArray) -> tuple[Float[Array, ""], tuple[Metrics, Seen]]:
     """KL divergences, rewards, ends and representation, means over steps; of stretches `[1 + L, N]` whose first step is only remembered."""
-    before = restored(jax.tree.map(lambda x: x[0], moments.latent), agent.rssm.classes)
-    actions, moments = moments.action[:-1], jax.tree.map(lambda x: x[1:], moments)
-    tokens = each(agent.encoder)(moments.obs)
-    noise = jax.random.gumbel(key, (*moments.reward.shape, agent.rssm.groups, agent.rssm.classes))
-    latents, logits = agent.rssm.observe(before, actions, tokens, moments.is_first, noise)
-    prior_logits = each(lambda deter: agent.rssm.prior(deter).logits)(latents.deter)
+    look_key, representation_key = jax.random.split(key)
+    seen, logits = look(agent, moments, key=look_key)
+    prior_logits = each(lambda deter: agent.rssm.prior(deter).logits)(seen.latents.deter)
 
     def divergence(posterior, prior):
         unimix = agent.rssm.unimix
@@ -45,9 +35,8 @@ def world_model_loss(agent: Agent, moments: Moment, cfg: Config, *, key: PRNGKey
         return agent.reward_of(features).loss(moment.reward), ends
 
     kl_loss, kl = each(divergence)(logits, prior_logits)
-    reward_loss, goes_on_loss = each(read)(latents.features, moments._replace(obs=None, latent=None))
-    seen = Seen(moments, tokens, latents)
-    representation_loss = jnp.zeros(()) if agent.representation is None else agent.representation.loss(seen)
+    reward_loss, goes_on_loss = each(read)(seen.latents.features, seen.moments._replace(obs=None, latent=None))
+    representation_loss = agent.representation.loss(agent, moments, seen, key=representation_key)
     parts = {"kl_loss": kl_loss, "reward_loss": reward_loss, "continue_loss": goes_on_loss, "representation_loss": representation_loss}
     parts = {f"train/{name}": part.mean() for name, part in parts.items()}
     return sum(parts.values(), jnp.zeros(())), (parts | {"train/kl": kl.mean()}, seen)

@@ -77,7 +77,7 @@ def test_the_encoder_learns_by_way_of_latents_only():
 
     def compared(tokens):
         _, (_, seen) = world_model_loss(agent, moments, CFG, key=jax.random.key(4))
-        return agent.representation.loss(seen._replace(tokens=tokens))
+        return agent.representation.loss(agent, moments, seen._replace(tokens=tokens), key=jax.random.key(5))
 
     tokens = jnp.ones((CFG.length, 3, agent.encoder.d_out))
     assert not bool(jnp.any(jax.grad(compared)(tokens)))
