@@ -5,21 +5,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, PRNGKeyArray, PyTree, UInt32
+from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, PyTree, UInt32
 
 from rl4jax.core.contract import check_key
 from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from rl4jax.core.number import is_concrete
 
 from .layout import check_capacity, layout_of, split_items
+from .stretches import Index, anywhere, fresh_first, inside, num_stretches
 
 
 class Sequences(NamedTuple):
     """Stretches of steps, time first, and where they are."""
 
     items: PyTree[Array]  # [L, N, ...]
-    rows: Int32[Array, "L N"]  # slots of the steps
-    streams: Int32[Array, " N"]
+    rows: Int[Any, "L N"]  # slots of the steps
+    streams: Int[Any, " N"]
 
 
 class SequenceReplay(NamedTuple):
@@ -75,7 +76,11 @@ class SequenceReplay(NamedTuple):
 
     def num_stretches(self, length: int) -> Int32[Array, ""]:
         """How many stretches of this length there are."""
-        return jnp.maximum(jnp.minimum(self.added, self.capacity) - length + 1, 0).sum()
+        return num_stretches(self._index, length, jnp).sum()
+
+    @property
+    def _index(self) -> Index:
+        return Index(jnp.maximum(self.added - self.capacity, 0), self.added, self.age)
 
     def add(self, items: Any, valid: Bool[Array, "N B"] | None = None) -> "SequenceReplay":
         """Append steps `[N, B, ...]`, each to its stream; the oldest make room. Those that are not `valid` are left out."""
@@ -92,15 +97,16 @@ class SequenceReplay(NamedTuple):
     def sample(self, num: int, length: int, *, key: PRNGKeyArray, within_episodes: bool = False) -> Sequences:
         """Draw `num` stretches of `length` steps, each uniformly and with replacement."""
         bits = self._bits(num, length, key, within_episodes)
-        return _read(self, *(_inside(self, bits, length) if within_episodes else _anywhere(self, bits, length)), length)
+        return _read(self, *(inside if within_episodes else anywhere)(self._index, bits, length, jnp), length)
 
     def sample_fresh(self, num: int, length: int, *, key: PRNGKeyArray) -> "tuple[SequenceReplay, Sequences]":
         """Likewise, but first come those that were never drawn by this method, each once and without overlap: nothing new waits long.
 
         Also the ring, which knows what it has handed out.
         """
-        replay, streams, first = _fresh_first(self, *_anywhere(self, self._bits(num, length, key, False), length), length)
-        return replay, _read(replay, streams, first, length)
+        drawn = anywhere(self._index, self._bits(num, length, key, False), length, jnp)
+        served, stretches = fresh_first(self._index, self.served, drawn, length, jnp)
+        return self._replace(served=served), _read(self, *stretches, length)
 
     def _bits(self, num: int, length: int, key: PRNGKeyArray, within_episodes: bool) -> UInt32[Array, " N"]:
         require(is_count(num), "SequenceReplay.sample: num", num, "a positive integer")
@@ -146,42 +152,6 @@ def _add(replay: SequenceReplay, items: Any, valid: Bool[Array, "N B"]) -> Seque
     last_age, age = jax.lax.scan(grow, replay.last_age, (items.is_first, valid))
     storage, age = jax.tree.map(lambda old, new: old.at[rows, streams].set(new, mode="drop"), (replay.storage, replay.age), (items, age))
     return SequenceReplay(storage, replay.added + valid.sum(0, dtype=jnp.int32), replay.served, age, last_age)
-
-
-def _anywhere(replay: SequenceReplay, bits: Array, length: int) -> tuple[Array, Array]:
-    """Streams and first steps, counted from the first that was ever added, of stretches that may cross episodes."""
-    size = jnp.minimum(replay.added, replay.capacity)
-    starts = jnp.maximum(size - length + 1, 0)
-    ends = jnp.cumsum(starts)
-    drawn = (bits % jnp.maximum(ends[-1], 1).astype(jnp.uint32)).astype(jnp.int32)
-    streams = jnp.searchsorted(ends, drawn, side="right").astype(jnp.int32)
-    return streams, replay.added[streams] - size[streams] + drawn - (ends - starts)[streams]
-
-
-def _inside(replay: SequenceReplay, bits: Array, length: int) -> tuple[Array, Array]:
-    """The same of stretches within one episode: they end where enough of it lies before, and is still there."""
-    slots = jnp.arange(replay.capacity)[:, None]
-    newest = replay.added - 1 - (replay.added - 1 - slots) % replay.capacity  # the step that lies in each slot
-    filled = (newest >= 0) & (newest - length + 1 >= replay.added - replay.capacity)
-    good = (filled & (replay.age >= length - 1)).T.ravel()  # stream by stream
-    ends = jnp.cumsum(good)
-    drawn = (bits % jnp.maximum(ends[-1], 1).astype(jnp.uint32)).astype(jnp.int32)
-    place = jnp.searchsorted(ends, drawn, side="right").astype(jnp.int32)
-    streams, slot = place // replay.capacity, place % replay.capacity
-    return streams, newest[slot, streams] - length + 1
-
-
-def _fresh_first(replay: SequenceReplay, streams: Array, first: Array, length: int) -> tuple[SequenceReplay, Array, Array]:
-    """Put stretches that were not handed out yet in the place of the first ones that were drawn."""
-    served = jnp.maximum(replay.served, replay.added - replay.capacity)  # what was overwritten cannot be served any more
-    waiting = (replay.added - served) // length
-    ends = jnp.cumsum(waiting)
-    turn = jnp.arange(len(streams))
-    of = jnp.minimum(jnp.searchsorted(ends, turn, side="right"), replay.num_streams - 1).astype(jnp.int32)
-    place = served[of] + (turn - (ends - waiting)[of]) * length
-    is_fresh = turn < ends[-1]
-    taken = jnp.zeros_like(served).at[of].add(jnp.where(is_fresh, length, 0))
-    return replay._replace(served=served + taken), jnp.where(is_fresh, of, streams), jnp.where(is_fresh, place, first)
 
 
 def _read(replay: SequenceReplay, streams: Array, first: Array, length: int) -> Sequences:

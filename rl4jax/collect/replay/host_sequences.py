@@ -1,0 +1,240 @@
+"""Rings of streams outside of JAX, in memory or on disk: `SequenceReplay` for environments on the host, and for more than memory holds."""
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.tree_util import GetAttrKey
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
+
+from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
+
+from .disk import DiskReplay
+from .host import HostReplay
+from .host_ring import draw_bits, writable
+from .layout import check_capacity, layout_of
+from .sequences import Sequences
+from .stretches import Index, anywhere, fresh_first, inside, num_stretches
+
+
+class Places(NamedTuple):
+    """Where the steps of each stream are in the ring that all share."""
+
+    item: Int[Any, "capacity B"]  # its number in the ring
+    age: Int[Any, "capacity B"]  # how many steps of the same episode lie before it
+    last_age: Int[Any, " B"]
+    oldest: Int[Any, " B"]
+    added: Int[Any, " B"]
+    served: Int[Any, " B"]  # steps that `sample_fresh` has handed out
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class HostSequenceReplay:
+    """The last steps of B streams, about `capacity` of each, in NumPy arrays or, with `on_disk`, in files. Sampled steps are copies.
+
+    It is used like `SequenceReplay`, and the same key draws the same stretches from both. Like `HostReplay` it is a view of what its
+    descendants share: `add` returns the next view, and the old one raises if it is used again.
+
+    >>> Item = NamedTuple("Item", [("x", Any), ("is_first", Any)])
+    >>> ring = HostSequenceReplay.empty(4, 1, like=Item(np.int32(0), np.bool_(False)))
+    >>> for x in range(6):
+    ...     ring = ring.add(Item(np.full((1, 1), x, np.int32), np.zeros((1, 1), bool)))
+    >>> ring.sample(1, 4, key=jax.random.key(0)).items.x.ravel().tolist()
+    [2, 3, 4, 5]
+    """
+
+    __slots__ = ("_files", "_places", "_rewritable", "_ring")
+
+    _ring: HostReplay | DiskReplay  # all fields of steps but those that may be rewritten
+    _places: Places
+    _rewritable: PyTree[Any]  # a dict of the other fields, arrays [slots of the ring, ...]; none if they are in files
+    _files: "_Files | None"
+
+    def __init__(self, ring: HostReplay | DiskReplay, places: Places, rewritable: PyTree[Any], files: "_Files | None" = None):
+        """Of parts; `empty` and `on_disk` make a ring."""
+        self._ring, self._places, self._rewritable, self._files = ring, places, rewritable, files
+
+    @classmethod
+    def empty(cls, capacity: int, num_streams: int, like: Any, rewritable: Sequence[str] = ()) -> "HostSequenceReplay":
+        """In memory, for items such as `like`: one step of one stream. `rewritable` are the fields that `rewrite` may replace."""
+        kept, fields, capacity = _check(cls, "empty", capacity, num_streams, like, rewritable)
+        slots = capacity * num_streams
+        arrays = jax.tree.map(lambda x: np.zeros((slots, *x.shape), x.dtype), fields)
+        return cls(HostReplay.empty(slots, kept), _no_places(capacity, num_streams), arrays)
+
+    @classmethod
+    def on_disk(
+        cls, folder: str | os.PathLike[str], capacity: int, num_streams: int, like: Any, rewritable: Sequence[str] = ()
+    ) -> "HostSequenceReplay":
+        """In files of a folder, as a `DiskReplay`: a checkpoint says where steps are, and a killed run goes on from it.
+
+        Fields that may be rewritten are as they were last, also after a kill: what was learned after the checkpoint stays in them.
+        """
+        kept, fields, capacity = _check(cls, "on_disk", capacity, num_streams, like, rewritable)
+        slots, folder = capacity * num_streams, Path(folder)
+        ring = DiskReplay(folder, slots, kept)
+        return cls(ring, _no_places(capacity, num_streams), None, _Files(folder, slots, fields))
+
+    @property
+    def capacity(self) -> int:
+        """Steps that each stream can hold."""
+        return len(self._places.age)
+
+    @property
+    def num_streams(self) -> int:
+        return self._places.age.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Steps in all streams."""
+        return int((self._places.added - self._places.oldest).sum())
+
+    @property
+    def served(self) -> Int[np.ndarray, " B"]:
+        """Steps of each stream that `sample_fresh` has handed out."""
+        return self._places.served
+
+    def num_stretches(self, length: int) -> int:
+        """How many stretches of this length there are."""
+        return int(num_stretches(self._index, length, np).sum())
+
+    def add(self, items: Any, valid: Bool[Array | np.ndarray, "N B"] | None = None) -> "HostSequenceReplay":
+        """Append steps `[N, B, ...]`, each to its stream; the oldest make room. Those that are not `valid` are left out."""
+        items = jax.tree.map(np.asarray, items)
+        num = len(items.is_first)
+        if num > self.capacity:
+            raise ShapeError(f"HostSequenceReplay.add: {num} steps at once, but a stream holds {self.capacity}. Add fewer.")
+        valid = np.ones((num, self.num_streams), bool) if valid is None else np.asarray(valid)
+        if valid.shape != (num, self.num_streams) or items.is_first.shape != valid.shape:
+            raise ShapeError(
+                f"HostSequenceReplay.add: is_first has shape {items.is_first.shape} and valid {valid.shape}; they must be "
+                f"[N, {self.num_streams}], one for each step."
+            )
+        fields = {name: getattr(items, name) for name in self._arrays()}
+        kept = jax.tree.map(lambda x: x[valid], items._replace(**dict.fromkeys(fields)))  # in the order of time
+        before = self._ring.count
+        ring = self._ring.add(kept)
+        numbers = np.arange(before, ring.count)
+        for name, array in self._arrays().items():
+            jax.tree.map(lambda old, new: old.__setitem__(numbers % ring.capacity, new[valid]), array, fields[name])
+        places = self._placed(items.is_first, valid, numbers)
+        gone = places.item[places.oldest % self.capacity, np.arange(self.num_streams)] < ring.count - ring.capacity
+        while (gone := gone & (places.oldest < places.added)).any():  # the ring is shared: a stream that stands still loses steps
+            places = places._replace(oldest=places.oldest + gone)
+            gone = places.item[places.oldest % self.capacity, np.arange(self.num_streams)] < ring.count - ring.capacity
+        return HostSequenceReplay(ring, places, self._rewritable, self._files)
+
+    def _placed(self, is_first: Bool[np.ndarray, "N B"], valid: Bool[np.ndarray, "N B"], numbers: Int[np.ndarray, " M"]) -> Places:
+        """The places after steps were added; they are written down in the arrays that all views share."""
+        old = self._places
+        number = np.zeros(valid.shape, np.int64)
+        number[valid] = numbers
+        added, last_age, streams = old.added.copy(), old.last_age.copy(), np.arange(self.num_streams)
+        for now, first, step in zip(valid, is_first, number, strict=True):
+            last_age = np.where(now, np.where(first, 0, last_age + 1), last_age)
+            row = added % self.capacity
+            old.item[row[now], streams[now]] = step[now]
+            old.age[row[now], streams[now]] = last_age[now]
+            added = added + now
+        return Places(old.item, old.age, last_age, np.maximum(old.oldest, added - self.capacity), added, old.served)
+
+    def sample(self, num: int, length: int, *, key: PRNGKeyArray, within_episodes: bool = False) -> Sequences:
+        """Draw `num` stretches of `length` steps, each uniformly and with replacement."""
+        bits = self._bits(num, length, key, within_episodes)
+        return self._read(*(inside if within_episodes else anywhere)(self._index, bits, length, np), length)
+
+    def sample_fresh(self, num: int, length: int, *, key: PRNGKeyArray) -> "tuple[HostSequenceReplay, Sequences]":
+        """Likewise, but first come those that were never drawn by this method; see `SequenceReplay.sample_fresh`."""
+        drawn = anywhere(self._index, self._bits(num, length, key, False), length, np)
+        served, stretches = fresh_first(self._index, self._places.served, drawn, length, np)
+        after = HostSequenceReplay(self._ring, self._places._replace(served=served), self._rewritable, self._files)
+        return after, self._read(*stretches, length)
+
+    def rewrite(self, sequences: Sequences, **fields: PyTree) -> "HostSequenceReplay":
+        """Replace some of the rewritable fields of the steps of stretches that were just drawn."""
+        slots = self._slots(sequences.rows, sequences.streams)
+        arrays = self._arrays()
+        for name, values in fields.items():
+            require(name in arrays, "HostSequenceReplay.rewrite: field", name, f"one of the rewritable ones, {sorted(arrays)}")
+            jax.tree.map(lambda old, new: old.__setitem__(slots, np.asarray(new)), arrays[name], values)
+        return self
+
+    def checkpointed(self) -> AbstractContextManager[None]:
+        """For a `with` around the saving of a checkpoint that this ring is part of."""
+        return self._ring.checkpointed()
+
+    @property
+    def _index(self) -> Index:
+        return Index(self._places.oldest, self._places.added, self._places.age)
+
+    def _bits(self, num: int, length: int, key: PRNGKeyArray, within_episodes: bool) -> Any:
+        self._ring._check_current("sample")
+        require(is_count(length), "HostSequenceReplay.sample: length", length, "a positive integer")
+        bits = draw_bits(num, key, "HostSequenceReplay.sample")
+        held = self._places.added - self._places.oldest
+        longest = int(self._places.age.max(initial=-1)) + 1 if within_episodes else int(held.max())
+        if longest < length:
+            what = "episode" if within_episodes else "stream"
+            raise ConfigError(
+                f"HostSequenceReplay.sample: length = {length}, but the longest {what} so far has {longest} steps, and a stream holds "
+                f"{self.capacity}. Add more steps, or draw shorter stretches."
+            )
+        return bits
+
+    def _read(self, streams: Int[np.ndarray, " N"], first: Int[np.ndarray, " N"], length: int) -> Sequences:
+        rows = (first + np.arange(length)[:, None]) % self.capacity
+        slots = self._slots(rows, streams)
+        fields = {name: jax.tree.map(lambda x: np.asarray(x[slots]), array) for name, array in self._arrays().items()}
+        return Sequences(self._ring.at(slots)._replace(**fields), rows, streams)
+
+    def _slots(self, rows: Int[Any, "L N"], streams: Int[Any, " N"]) -> Int[np.ndarray, "L N"]:
+        return self._places.item[np.asarray(rows), np.asarray(streams)] % self._ring.capacity
+
+    def _arrays(self) -> dict[str, PyTree[Any]]:
+        return self._rewritable if self._files is None else self._files.arrays
+
+    def __repr__(self) -> str:
+        return f"HostSequenceReplay(size={self.size}, capacity={self.capacity} x {self.num_streams})"
+
+    def tree_flatten_with_keys(self) -> tuple[Any, "_Files | None"]:
+        children = (("ring", self._ring), ("places", self._places), ("rewritable", self._rewritable))
+        return tuple((GetAttrKey(name), child) for name, child in children), self._files
+
+    @classmethod
+    def tree_unflatten(cls, files: "_Files | None", children: Any) -> "HostSequenceReplay":
+        ring, places, rewritable = children
+        return cls(ring, jax.tree.map(writable, places), jax.tree.map(writable, rewritable), files)
+
+
+class _Files:
+    """The rewritable fields in a folder, written through shared maps: their pages belong to the files. Equal only to itself."""
+
+    def __init__(self, folder: Path, slots: int, fields: dict[str, Any]):
+        def file(path: Any, like: Any) -> np.memmap:
+            name = folder / ("rewritable." + jax.tree_util.keystr(path, simple=True, separator=".") + ".bin")
+            return np.memmap(name, like.dtype, "r+" if name.exists() else "w+", shape=(slots, *like.shape))
+
+        self.arrays = jax.tree_util.tree_map_with_path(file, fields)
+
+
+def _check(cls: type, verb: str, capacity: int, num_streams: int, like: Any, rewritable: Sequence[str]) -> tuple[Any, dict[str, Any], int]:
+    """What is never rewritten of a step, what may be, and the capacity."""
+    what = f"{cls.__name__}.{verb}"
+    require(is_count(num_streams), f"{what}: num_streams", num_streams, "a positive integer")
+    capacity = check_capacity(capacity, what, less_than=2**31)
+    layout_of(like, what)
+    if not hasattr(like, "is_first"):
+        raise ShapeError(f"{what}: like is a {type(like).__name__} without is_first; it must say where episodes begin.")
+    unknown = [name for name in rewritable if name == "is_first" or not hasattr(like, name)]
+    require(not unknown, f"{what}: rewritable", tuple(rewritable), f"fields of {type(like).__name__} other than is_first")
+    return like._replace(**dict.fromkeys(rewritable)), {name: getattr(like, name) for name in rewritable}, capacity
+
+
+def _no_places(capacity: int, num_streams: int) -> Places:
+    none = np.zeros(num_streams, np.int64)
+    item, age = np.zeros((capacity, num_streams), np.int64), np.full((capacity, num_streams), -1, np.int64)
+    return Places(item, age, none - 1, none, none.copy(), none.copy())
