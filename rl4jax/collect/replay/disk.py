@@ -88,9 +88,19 @@ class DiskReplay(AbstractHostReplay):
         shared.chunks.remove_before(min((max(saved - shared.capacity, 0) for saved in shared.checkpoints if saved > 0), default=0))
 
     def _read(self, slots: Int[np.ndarray, " N"]) -> PyTree:
+        return self._shared.records.decode(self._shared.chunks.read(self._numbers(slots)))
+
+    def _write(self, slots: Int[np.ndarray, " N"], items: PyTree) -> None:
+        self._go_on()
+        records = self._shared.records
+        leaves, _ = split_items(items, records.layout, "DiskReplay.rewrite")
+        for number, record in zip(self._numbers(slots).tolist(), records.encode([np.asarray(x) for x in leaves]), strict=True):
+            self._shared.chunks.write(number, record[None])
+
+    def _numbers(self, slots: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+        """Which items are in these slots, counted from the first that was ever added."""
         oldest = self.count - self.size
-        index = oldest + (slots - oldest) % self.capacity
-        return self._shared.records.decode(self._shared.chunks.read(index))
+        return oldest + (slots - oldest) % self.capacity
 
     def _check_current(self, verb: str) -> None:
         shared = self._shared

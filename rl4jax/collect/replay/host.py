@@ -85,6 +85,11 @@ class HostReplay(AbstractHostReplay):
         layout, arrays = self._parts()
         return layout.structure.unflatten([x.take(slots, 0) for x in arrays])
 
+    def _write(self, slots: Int[np.ndarray, " N"], items: PyTree) -> None:
+        layout, arrays = self._parts()
+        for old, new in zip(arrays, split_items(items, layout, "HostReplay.rewrite")[0], strict=True):
+            old[slots] = new
+
     def _check_current(self, verb: str) -> None:
         check_newest(self._count, self._newest, f"HostReplay.{verb}")
 

@@ -67,6 +67,13 @@ class AbstractHostReplay(abc.ABC):
         check_slots(slots, self.size, f"{type(self).__name__}.at")
         return jax.tree.map(lambda x: x.reshape(*slots.shape, *x.shape[1:]), self._read(slots.reshape(-1)))
 
+    def rewrite(self, slots: Int[Array | np.ndarray, " N"], items: PyTree) -> None:
+        """Put other items `[N, ...]` into filled slots; of two for one slot the last stays. All views see them."""
+        self._check_current("rewrite")
+        slots = np.asarray(slots, np.int64)
+        check_slots(slots, self.size, f"{type(self).__name__}.rewrite")
+        self._write(slots, items)
+
     def items(self) -> PyTree:
         """All items, oldest first, copied into memory."""
         self._check_current("items")
@@ -87,6 +94,10 @@ class AbstractHostReplay(abc.ABC):
     @abc.abstractmethod
     def _read(self, slots: Int[np.ndarray, " N"]) -> PyTree:
         """Copies of the items in slots that are known to be filled."""
+
+    @abc.abstractmethod
+    def _write(self, slots: Int[np.ndarray, " N"], items: PyTree) -> None:
+        """Put items into slots that are known to be filled."""
 
     @abc.abstractmethod
     def _check_current(self, verb: str) -> None:

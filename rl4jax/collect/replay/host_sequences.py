@@ -1,8 +1,8 @@
 """Rings of streams outside of JAX, in memory or on disk: `SequenceReplay` for environments on the host, and for more than memory holds."""
 
+import contextlib
 import os
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,24 +47,23 @@ class HostSequenceReplay:
     [2, 3, 4, 5]
     """
 
-    __slots__ = ("_files", "_places", "_rewritable", "_ring")
+    __slots__ = ("_places", "_rewritable", "_ring")
 
-    _ring: HostReplay | DiskReplay  # all fields of steps but those that may be rewritten
+    _ring: Any  # a HostReplay or DiskReplay of the steps without the fields that may be rewritten
+    _rewritable: Any  # another one of these, as a dict; none if there are none
     _places: Places
-    _rewritable: PyTree[Any]  # a dict of the other fields, arrays [slots of the ring, ...]; none if they are in files
-    _files: "_Files | None"
 
-    def __init__(self, ring: HostReplay | DiskReplay, places: Places, rewritable: PyTree[Any], files: "_Files | None" = None):
+    def __init__(self, ring: Any, rewritable: Any, places: Places):
         """Of parts; `empty` and `on_disk` make a ring."""
-        self._ring, self._places, self._rewritable, self._files = ring, places, rewritable, files
+        self._ring, self._rewritable, self._places = ring, rewritable, places
 
     @classmethod
     def empty(cls, capacity: int, num_streams: int, like: Any, rewritable: Sequence[str] = ()) -> "HostSequenceReplay":
         """In memory, for items such as `like`: one step of one stream. `rewritable` are the fields that `rewrite` may replace."""
         kept, fields, capacity = _check(cls, "empty", capacity, num_streams, like, rewritable)
         slots = capacity * num_streams
-        arrays = jax.tree.map(lambda x: np.zeros((slots, *x.shape), x.dtype), fields)
-        return cls(HostReplay.empty(slots, kept), _no_places(capacity, num_streams), arrays)
+        rewritten = HostReplay.empty(slots, fields) if fields else None
+        return cls(HostReplay.empty(slots, kept), rewritten, _no_places(capacity, num_streams))
 
     @classmethod
     def on_disk(
@@ -72,12 +71,12 @@ class HostSequenceReplay:
     ) -> "HostSequenceReplay":
         """In files of a folder, as a `DiskReplay`: a checkpoint says where steps are, and a killed run goes on from it.
 
-        Fields that may be rewritten are as they were last, also after a kill: what was learned after the checkpoint stays in them.
+        What was rewritten after the checkpoint stays so.
         """
         kept, fields, capacity = _check(cls, "on_disk", capacity, num_streams, like, rewritable)
         slots, folder = capacity * num_streams, Path(folder)
-        ring = DiskReplay(folder, slots, kept)
-        return cls(ring, _no_places(capacity, num_streams), None, _Files(folder, slots, fields))
+        rewritten = DiskReplay(folder / "rewritable", slots, fields) if fields else None
+        return cls(DiskReplay(folder / "steps", slots, kept), rewritten, _no_places(capacity, num_streams))
 
     @property
     def capacity(self) -> int:
@@ -105,28 +104,26 @@ class HostSequenceReplay:
     def add(self, items: Any, valid: Bool[Array | np.ndarray, "N B"] | None = None) -> "HostSequenceReplay":
         """Append steps `[N, B, ...]`, each to its stream; the oldest make room. Those that are not `valid` are left out."""
         items = jax.tree.map(np.asarray, items)
-        num = len(items.is_first)
+        is_first = items.is_first
+        num = len(is_first)
         if num > self.capacity:
             raise ShapeError(f"HostSequenceReplay.add: {num} steps at once, but a stream holds {self.capacity}. Add fewer.")
         valid = np.ones((num, self.num_streams), bool) if valid is None else np.asarray(valid)
-        if valid.shape != (num, self.num_streams) or items.is_first.shape != valid.shape:
+        if valid.shape != (num, self.num_streams) or is_first.shape != valid.shape:
             raise ShapeError(
-                f"HostSequenceReplay.add: is_first has shape {items.is_first.shape} and valid {valid.shape}; they must be "
+                f"HostSequenceReplay.add: is_first has shape {is_first.shape} and valid {valid.shape}; they must be "
                 f"[N, {self.num_streams}], one for each step."
             )
-        fields = {name: getattr(items, name) for name in self._arrays()}
-        kept = jax.tree.map(lambda x: x[valid], items._replace(**dict.fromkeys(fields)))  # in the order of time
-        before = self._ring.count
-        ring = self._ring.add(kept)
-        numbers = np.arange(before, ring.count)
-        for name, array in self._arrays().items():
-            jax.tree.map(lambda old, new: old.__setitem__(numbers % ring.capacity, new[valid]), array, fields[name])
-        places = self._placed(items.is_first, valid, numbers)
+        items = jax.tree.map(lambda x: x[valid], items)  # in the order of time
+        fields = {name: getattr(items, name) for name in self._names()}
+        ring = self._ring.add(items._replace(**dict.fromkeys(fields)))
+        rewritable = self._rewritable and self._rewritable.add(fields)
+        places = self._placed(is_first, valid, np.arange(self._ring.count, ring.count))
         gone = places.item[places.oldest % self.capacity, np.arange(self.num_streams)] < ring.count - ring.capacity
         while (gone := gone & (places.oldest < places.added)).any():  # the ring is shared: a stream that stands still loses steps
             places = places._replace(oldest=places.oldest + gone)
             gone = places.item[places.oldest % self.capacity, np.arange(self.num_streams)] < ring.count - ring.capacity
-        return HostSequenceReplay(ring, places, self._rewritable, self._files)
+        return HostSequenceReplay(ring, rewritable, places)
 
     def _placed(self, is_first: Bool[np.ndarray, "N B"], valid: Bool[np.ndarray, "N B"], numbers: Int[np.ndarray, " M"]) -> Places:
         """The places after steps were added; they are written down in the arrays that all views share."""
@@ -151,21 +148,23 @@ class HostSequenceReplay:
         """Likewise, but first come those that were never drawn by this method; see `SequenceReplay.sample_fresh`."""
         drawn = anywhere(self._index, self._bits(num, length, key, False), length, np)
         served, stretches = fresh_first(self._index, self._places.served, drawn, length, np)
-        after = HostSequenceReplay(self._ring, self._places._replace(served=served), self._rewritable, self._files)
+        after = HostSequenceReplay(self._ring, self._rewritable, self._places._replace(served=served))
         return after, self._read(*stretches, length)
 
     def rewrite(self, sequences: Sequences, **fields: PyTree) -> "HostSequenceReplay":
-        """Replace some of the rewritable fields of the steps of stretches that were just drawn."""
-        slots = self._slots(sequences.rows, sequences.streams)
-        arrays = self._arrays()
-        for name, values in fields.items():
-            require(name in arrays, "HostSequenceReplay.rewrite: field", name, f"one of the rewritable ones, {sorted(arrays)}")
-            jax.tree.map(lambda old, new: old.__setitem__(slots, np.asarray(new)), arrays[name], values)
+        """Replace the rewritable fields, all of them, of the steps of stretches that were just drawn."""
+        names = self._names()
+        require(sorted(fields) == sorted(names), "HostSequenceReplay.rewrite: fields", sorted(fields), f"the rewritable ones, {names}")
+        slots = self._slots(sequences.rows, sequences.streams).ravel()
+        flat = {name: jax.tree.map(lambda x: np.asarray(x).reshape(len(slots), *x.shape[2:]), fields[name]) for name in names}
+        self._rewritable.rewrite(slots, flat)
         return self
 
-    def checkpointed(self) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def checkpointed(self) -> Iterator[None]:
         """For a `with` around the saving of a checkpoint that this ring is part of."""
-        return self._ring.checkpointed()
+        with self._ring.checkpointed(), self._rewritable.checkpointed() if self._rewritable else contextlib.nullcontext():
+            yield
 
     @property
     def _index(self) -> Index:
@@ -188,37 +187,27 @@ class HostSequenceReplay:
     def _read(self, streams: Int[np.ndarray, " N"], first: Int[np.ndarray, " N"], length: int) -> Sequences:
         rows = (first + np.arange(length)[:, None]) % self.capacity
         slots = self._slots(rows, streams)
-        fields = {name: jax.tree.map(lambda x: np.asarray(x[slots]), array) for name, array in self._arrays().items()}
+        fields = self._rewritable.at(slots) if self._rewritable else {}
         return Sequences(self._ring.at(slots)._replace(**fields), rows, streams)
 
     def _slots(self, rows: Int[Any, "L N"], streams: Int[Any, " N"]) -> Int[np.ndarray, "L N"]:
         return self._places.item[np.asarray(rows), np.asarray(streams)] % self._ring.capacity
 
-    def _arrays(self) -> dict[str, PyTree[Any]]:
-        return self._rewritable if self._files is None else self._files.arrays
+    def _names(self) -> list[str]:
+        """Of the rewritable fields."""
+        return sorted(self._rewritable.at(np.zeros(0, np.int64))) if self._rewritable else []
 
     def __repr__(self) -> str:
         return f"HostSequenceReplay(size={self.size}, capacity={self.capacity} x {self.num_streams})"
 
-    def tree_flatten_with_keys(self) -> tuple[Any, "_Files | None"]:
-        children = (("ring", self._ring), ("places", self._places), ("rewritable", self._rewritable))
-        return tuple((GetAttrKey(name), child) for name, child in children), self._files
+    def tree_flatten_with_keys(self) -> tuple[Any, None]:
+        children = (("ring", self._ring), ("rewritable", self._rewritable), ("places", self._places))
+        return tuple((GetAttrKey(name), child) for name, child in children), None
 
     @classmethod
-    def tree_unflatten(cls, files: "_Files | None", children: Any) -> "HostSequenceReplay":
-        ring, places, rewritable = children
-        return cls(ring, jax.tree.map(writable, places), jax.tree.map(writable, rewritable), files)
-
-
-class _Files:
-    """The rewritable fields in a folder, written through shared maps: their pages belong to the files. Equal only to itself."""
-
-    def __init__(self, folder: Path, slots: int, fields: dict[str, Any]):
-        def file(path: Any, like: Any) -> np.memmap:
-            name = folder / ("rewritable." + jax.tree_util.keystr(path, simple=True, separator=".") + ".bin")
-            return np.memmap(name, like.dtype, "r+" if name.exists() else "w+", shape=(slots, *like.shape))
-
-        self.arrays = jax.tree_util.tree_map_with_path(file, fields)
+    def tree_unflatten(cls, _: None, children: Any) -> "HostSequenceReplay":
+        ring, rewritable, places = children
+        return cls(ring, rewritable, jax.tree.map(writable, places))
 
 
 def _check(cls: type, verb: str, capacity: int, num_streams: int, like: Any, rewritable: Sequence[str]) -> tuple[Any, dict[str, Any], int]:

@@ -129,5 +129,5 @@ def test_bad_input(act, message, tmp_path):
 
 def test_only_rewritable_fields_are_rewritten(tmp_path):
     ring = make("memory", tmp_path).add(nothing((5, 3)))
-    with pytest.raises(rl.ConfigError, match=r"field = 'number' must be one of the rewritable ones, \['mark'\]"):
+    with pytest.raises(rl.ConfigError, match=r"fields = \['number'\] must be the rewritable ones, \['mark'\]"):
         ring.rewrite(ring.sample(1, 1, key=jax.random.key(0)), number=np.zeros((1, 1)))
