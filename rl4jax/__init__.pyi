@@ -1,12 +1,14 @@
 from . import collect as collect, envs as envs, gradients as gradients, nn as nn
-from .algo import bc as bc, distill as distill, dqn as dqn, impala as impala, losses as losses, ppo as ppo
+from .algo import bc as bc, distill as distill, dqn as dqn, dreamer as dreamer, impala as impala, losses as losses, ppo as ppo
 from .cli import load_policy as load_policy
 from .collect import (
     DiskReplay as DiskReplay,
     Evaluation as Evaluation,
     HostReplay as HostReplay,
+    HostSequenceReplay as HostSequenceReplay,
     Replay as Replay,
     Rollout as Rollout,
+    SequenceReplay as SequenceReplay,
     evaluate as evaluate,
 )
 from .core import (

@@ -50,13 +50,17 @@ PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if
 PUBLIC |= {f"rl4jax.{package}.{name}": value for package in PACKAGES for name, value in public_names(getattr(rl, package)).items()}
 MODULES = {
     "ppo": (*VERBS, "loss_args"),
-    "dqn": (*VERBS, "move_target", "transition_like"),
+    "dqn": (*VERBS, "move_target", "transition_like", "replay_on_disk"),
     "impala": VERBS,
+    "dreamer": (
+        *VERBS, "Agent", "world_model_loss", "actor_critic_loss", "imagine_rollout", "Imagined", "kl_balanced_loss", "Representation", "Decoder",
+        "BarlowTwins", "InfoNCE", "Prototypes", "Size", "Moment", "moment_like", "replay_on_disk", "clip_by_weight", "scale_by_laprop",
+    ),
     "bc": ("Config", "State", "Demonstrations", "from_arrays", "from_rollouts", "from_minari", "init", "act", "loss", "update", "train"),
     "distill": ("Config", "State", "Targets", "label", "merge", "init", "act", "loss", "update", "train"),
     "losses": ("value_loss", "policy_loss_discrete", "policy_loss_continuous", "multi_head_value_loss"),
     "gradients.safe": ("where", "log", "sqrt", "norm", "max"),
-}
+}  # fmt: skip
 PUBLIC |= {f"rl4jax.{module}.{name}": getattr(operator.attrgetter(module)(rl), name) for module, names in MODULES.items() for name in names}
 
 

@@ -41,7 +41,7 @@ from .dqn_on_host import collect_on_host, update_on_host
 from .loop import Metrics, identity, run
 from .optimizer import check_optimizer
 from .q_learning import MOST_STEPS, Learner, bits_of_update, epsilon_at, learn, loss as loss, make_optimizer, no_sums, play_key, summarize
-from .q_memory import check_priorities, check_replay, make_replay, transition_like as transition_like
+from .q_memory import check_priorities, check_replay, make_replay, replay_on_disk as replay_on_disk, transition_like as transition_like
 
 
 class Config(eqx.Module):
@@ -75,6 +75,10 @@ class Config(eqx.Module):
         rules = {"lr": RATE, "gamma": SHARE, "tau": tau, "priority_alpha": SHARE, "max_grad_norm": CLIP, "adam_eps": POSITIVE}
         share = (SHARE[0], "in [0, 1], or a schedule")
         check_numbers(self, "dqn.Config", rules | {"epsilon": share, "priority_beta": share})
+
+    def work_of_update(self, num_envs: int) -> int:
+        """About how many steps of environments take as long as an update."""
+        return max(self.num_steps * num_envs, self.gradient_steps)
 
 
 class State(NamedTuple):

@@ -50,8 +50,9 @@ def _run_on_host(collect, update, state, env, cfg, num_updates, opt):
         state, rollout = collect(state, env, cfg)
         state, metrics = update(state, rollout, cfg, opt)
         rows.append(metrics | _seen_on_host(rollout))
-    table = np.array([list(row.values()) for row in rows], np.float32)
-    return state, {name: jnp.asarray(column) for name, column in zip(rows[0], table.T, strict=True)}
+    names = list(rows[0])  # a compiled update sorts its own, and not every row need come from one
+    table = np.array([[row[name] for name in names] for row in rows], np.float32)
+    return state, {name: jnp.asarray(column) for name, column in zip(names, table.T, strict=True)}
 
 
 def _seen_on_host(rollout):

@@ -1,12 +1,13 @@
 """The ring that DQN remembers transitions in."""
 
+import os
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rl4jax.collect.playing import AnyVecEnv, Playing
+from rl4jax.collect.playing import AnyVecEnv, Playing, begin
 from rl4jax.collect.replay import DiskReplay, HostPrioritizedReplay, HostReplay, PrioritizedReplay, Replay
 from rl4jax.collect.transition import Transition
 from rl4jax.core.contract import describe
@@ -23,6 +24,12 @@ def make_replay(env: AnyVecEnv, playing: Playing, cfg: Config) -> Any:
     if isinstance(env, GymVecEnv):
         return HostPrioritizedReplay.empty(cfg.capacity, like, float(alpha)) if cfg.prioritized else HostReplay.empty(cfg.capacity, like)
     return PrioritizedReplay.empty(cfg.capacity, like, alpha) if cfg.prioritized else Replay.empty(cfg.capacity, like)
+
+
+def replay_on_disk(folder: str | os.PathLike[str], model: Any, env: AnyVecEnv, cfg: Config) -> DiskReplay | HostPrioritizedReplay:
+    """The same in files of a folder, for environments on the host: give it to `dqn.init`."""
+    ring = DiskReplay(folder, cfg.capacity, transition_like(env, begin(model, env, key=jax.random.key(0))))
+    return HostPrioritizedReplay.of(ring, float(cfg.priority_alpha)) if cfg.prioritized else ring
 
 
 def check_replay(replay: Any, env: AnyVecEnv, playing: Playing, cfg: Config) -> Any:

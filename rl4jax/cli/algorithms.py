@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from . import presets
-from .networks import ActorCriticOptions, FeedForwardOptions, QNetworkOptions
+from .networks import ActorCriticOptions, FeedForwardOptions, QNetworkOptions, WorldModelOptions
 from .options import CommandFlags, ImitationOptions, Options, ReplayOptions, TrainFlags, TrainingOptions
 
 
@@ -64,6 +64,7 @@ TRAINED = {
         Algorithm("ppo", "PPO", TrainingOptions, ActorCriticOptions, "Train an agent with PPO.", presets.PPO),
         Algorithm("dqn", "DQN", ReplayOptions, QNetworkOptions, "Train an agent with DQN.", presets.DQN, in_steps=("epsilon",)),
         Algorithm("impala", "IMPALA", TrainingOptions, ActorCriticOptions, "Train an agent with IMPALA.", presets.IMPALA),
+        Algorithm("dreamer", "Dreamer", ReplayOptions, WorldModelOptions, "Train an agent with DreamerV3.", presets.DREAMER),
     )
 }
 IMITATING = {

@@ -48,6 +48,19 @@ class QNetworkOptions:
         return QNetwork(env, key=key, **arguments(self))
 
 
+@dataclasses.dataclass(frozen=True)
+class WorldModelOptions:
+    """A world model, and a policy and a critic in it."""
+
+    size: Literal["tiny", "1m", "12m", "25m", "50m", "100m", "200m", "400m"] = "12m"  # of all networks, in parameters; tiny: 0.3m
+    representation: Literal["decoder", "barlow", "infonce", "prototypes", "none"] = "decoder"  # what teaches latents to hold what was seen
+
+    def build(self, env: "AnyVecEnv", key: "PRNGKeyArray") -> Any:
+        from rl4jax.algo.dreamer import Agent
+
+        return Agent(env, self.size, self.representation, key=key)
+
+
 def arguments(options: Any) -> dict[str, Any]:
     """The options as a network takes them."""
     return {name: None if value == "none" else value for name, value in dataclasses.asdict(options).items()}

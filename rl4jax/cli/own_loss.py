@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rl4jax.algo import dqn, epochs, impala, ppo
+from rl4jax.algo import dqn, dreamer, epochs, impala, ppo
 from rl4jax.collect.transition import Transition, fold
 from rl4jax.nn.model import Model, apply
 
@@ -35,7 +35,7 @@ def own_loss(run: AbstractRun, state: Any) -> OwnLoss:
         batch = epochs.take(run.examples, jnp.arange(size))
         spared = (lambda model: values_of(model, batch)) if run.algorithm.name == "bc" else None
         return OwnLoss(run.algorithm.module.loss, state.model, (batch, run.cfg), spared)
-    return {"ppo": of_ppo, "dqn": of_dqn, "impala": of_impala}[run.algorithm.name](run, state)
+    return {"ppo": of_ppo, "dqn": of_dqn, "impala": of_impala, "dreamer": of_dreamer}[run.algorithm.name](run, state)
 
 
 def of_ppo(run: AbstractRun, state: ppo.State) -> OwnLoss:
@@ -59,6 +59,19 @@ def of_dqn(run: AbstractRun, state: dqn.State) -> OwnLoss:
         raise RunFailed(f"{run.path}: {num_steps} steps gave no transition to learn from: all of them were cut off.")
     batch: Transition = jax.tree.map(lambda x: jnp.asarray(x)[real], transitions)
     return OwnLoss(dqn.loss, state.model, (state.target, batch, run.cfg))
+
+
+def of_dreamer(run: AbstractRun, state: dreamer.State) -> OwnLoss:
+    """A batch of what it remembers, or would if it had played more."""
+    if not state.replay.num_stretches(1 + run.cfg.length):
+        raise RunFailed(f"{run.path}: it remembers less than one stretch of {1 + run.cfg.length} steps, so there is nothing to learn from.")
+    sample_key, loss_key = jax.random.split(state.key)
+    moments = jax.tree.map(jnp.asarray, state.replay.sample(run.cfg.batch_size, 1 + run.cfg.length, key=sample_key).items)
+
+    def loss(model, slow_value, moments, normalizer, cfg):
+        return dreamer.loss(model, slow_value, moments, normalizer, cfg, key=loss_key)
+
+    return OwnLoss(loss, state.model, (state.slow_value.model, moments, state.normalizer, run.cfg))
 
 
 def values_of(model: Model, batch: Any) -> Any:

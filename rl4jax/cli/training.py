@@ -1,4 +1,4 @@
-"""A run that learns by playing: PPO, DQN, IMPALA. A turn is one update, or as many as make a compiled program worth its call."""
+"""A run that learns by playing: PPO, DQN, IMPALA, Dreamer. A turn is one update, or as many as make a compiled program worth its call."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,6 @@ import numpy as np
 
 from rl4jax.algo import ppo
 from rl4jax.collect.playing import begin, check_faults
-from rl4jax.collect.replay import DiskReplay, HostPrioritizedReplay
 from rl4jax.collect.rollout import Rollout
 from rl4jax.core.errors import ConfigError, require
 from rl4jax.core.run_dir import RunDir
@@ -58,7 +57,7 @@ class Training(AbstractRun):
         if not isinstance(self.options, ReplayOptions):
             return 1
         most = min(STEPS_PER_TURN[self.on_host], self.options.total_steps)
-        return self.options.updates_per_turn or max(most // max(self.steps_per_update, self.cfg.gradient_steps), 1)
+        return self.options.updates_per_turn or max(most // self.cfg.work_of_update(self.options.num_envs), 1)
 
     @property
     def steps_per_turn(self) -> int:
@@ -88,13 +87,9 @@ class Training(AbstractRun):
 
     def fresh(self) -> Any:
         model = self.make_model()
-        ring = {"replay": self._ring_on_disk(model)} if self.on_disk else {}
-        return self.algorithm.module.init(model, self.env, self.cfg, key=self.key("init"), **ring)
-
-    def _ring_on_disk(self, model: Any) -> Any:
-        like = self.algorithm.module.transition_like(self.env, begin(model, self.env, key=self.key("begin")))
-        ring = DiskReplay(self.path / "replay", self.cfg.capacity, like)
-        return HostPrioritizedReplay.of(ring, self.cfg.priority_alpha) if self.cfg.prioritized else ring
+        module = self.algorithm.module
+        ring = {"replay": module.replay_on_disk(self.path / "replay", model, self.env, self.cfg)} if self.on_disk else {}
+        return module.init(model, self.env, self.cfg, key=self.key("init"), **ring)
 
     def try_out(self) -> None:
         if self.on_disk:  # whose folder is not there yet
@@ -125,8 +120,7 @@ class Training(AbstractRun):
         if not self._remembers_on_host:
             yield
             return
-        state.replay.at(np.zeros(0, np.int64))  # raises if the memory has gone on without this state
-        with state.replay.checkpointed():
+        with state.replay.checkpointed():  # raises if the memory has gone on without this state
             yield
 
     def learn(self, state: Any, step: int, progress: Progress, *, first: bool) -> tuple[Any, Turn]:

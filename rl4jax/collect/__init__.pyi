@@ -14,9 +14,12 @@ from .replay import (
     DiskReplay as DiskReplay,
     HostPrioritizedReplay as HostPrioritizedReplay,
     HostReplay as HostReplay,
+    HostSequenceReplay as HostSequenceReplay,
     PrioritizedReplay as PrioritizedReplay,
     Replay as Replay,
     Sample as Sample,
+    SequenceReplay as SequenceReplay,
+    Sequences as Sequences,
     importance_weights as importance_weights,
 )
 from .returns import gae as gae, lambda_returns as lambda_returns, n_step as n_step, td_lambda as td_lambda

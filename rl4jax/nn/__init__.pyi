@@ -13,6 +13,7 @@ from .distributions import (
     EpsilonGreedy as EpsilonGreedy,
     MultiCategorical as MultiCategorical,
     Normal as Normal,
+    OneHots as OneHots,
     TanhNormal as TanhNormal,
     TwoHot as TwoHot,
 )
@@ -25,6 +26,8 @@ from .mlp import MLP as MLP
 from .model import Normalized as Normalized, Recurrent as Recurrent, initial_carry as initial_carry
 from .model_check import check_model as check_model
 from .multi_encoder import MultiEncoder as MultiEncoder
+from .obs_decoder import ObsDecoder as ObsDecoder
+from .obs_encoder import ObsEncoder as ObsEncoder
 from .orthogonal import orthogonal_linear as orthogonal_linear
 from .packed import Packed as Packed, pack as pack
 from .pointer import AbstractPointer as AbstractPointer
@@ -35,6 +38,7 @@ from .privileged_actor_critic import PrivilegedActorCritic as PrivilegedActorCri
 from .q_network import QNetwork as QNetwork
 from .q_policy import QPolicy as QPolicy
 from .recurrent import AbstractCore as AbstractCore
+from .rssm import RSSM as RSSM, Latent as Latent
 from .set_encoder import SetEncoder as SetEncoder
 from .symlog import symexp as symexp, symlog as symlog
 from .target_attention import TargetAttention as TargetAttention

@@ -4,10 +4,10 @@ Differs from the authors' code: the policy has a uniform share of 1 %, as the pa
 """
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -15,35 +15,35 @@ from jaxtyping import Array, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.algo.acting import act as act
 from rl4jax.algo.loop import Metrics, identity, run
-from rl4jax.algo.optimizer import check_optimizer, gradient_step
+from rl4jax.algo.optimizer import check_optimizer
 from rl4jax.collect.percentile_normalizer import PercentileNormalizer
 from rl4jax.collect.play import play_in_graph, play_on_host
 from rl4jax.collect.playing import AnyVecEnv, Playing, begin, check_faults, check_goes_on
+from rl4jax.collect.replay.host_sequences import HostSequenceReplay
 from rl4jax.collect.replay.sequences import SequenceReplay
 from rl4jax.collect.rollout import Rollout
 from rl4jax.core.contract import check_key
 from rl4jax.core.errors import require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.on_device import on_device
-from rl4jax.core.schedule import value_at
 from rl4jax.core.spaces import struct_of
 from rl4jax.core.vec_env import check_vec_env
-from rl4jax.gradients.finite import keep_if
 from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
-from rl4jax.nn.target_network import polyak
 from rl4jax.nn.trunk import HasSpaces
 
 from .agent import REPRESENTATIONS as REPRESENTATIONS, Agent as Agent
 from .behaviour import actor_critic_loss as actor_critic_loss
 from .config import Config as Config
-from .imagination import imagine_rollout as imagine_rollout
+from .imagination import Imagined as Imagined, imagine_rollout as imagine_rollout
 from .kl_balance import kl_balanced_loss as kl_balanced_loss
 from .laprop import clip_by_weight as clip_by_weight, scale_by_laprop as scale_by_laprop
+from .learning import Learner, earned, keys_of_step, learn, loss as loss, make_optimizer, no_sums, summarize
+from .on_host import update_on_host
 from .prototypes import Prototypes as Prototypes
 from .representation import BarlowTwins as BarlowTwins, Decoder as Decoder, InfoNCE as InfoNCE, Representation as Representation
 from .sizes import SIZES as SIZES, Size as Size
-from .stream import Moment, StoredLatent, as_stream, stored
+from .stream import Moment as Moment, as_stream, stored
 from .world_model import world_model_loss as world_model_loss
 
 
@@ -54,7 +54,7 @@ class State(NamedTuple):
     slow_value: Packed  # the slow critic
     opt_state: PyTree
     normalizer: PercentileNormalizer
-    replay: SequenceReplay
+    replay: Any  # SequenceReplay; for host environments HostSequenceReplay
     playing: Playing
     last_reward: Float[Array, " B"]  # of the last step that was played: it arrives with the next observation
     credit: Float[Array, ""]  # gradient steps that were earned and not made yet
@@ -72,9 +72,29 @@ class State(NamedTuple):
         """The same: an agent acts by itself."""
         return self.model
 
+    @property
+    def learner(self) -> Learner:
+        """What a gradient step changes."""
+        return Learner(self.packed, self.slow_value, self.opt_state, self.normalizer)
 
-def init(model: Agent, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: optax.GradientTransformation | None = None) -> State:
-    """The state before the first update: all environments reset, nothing remembered."""
+    def learned(self, learner: Learner, **moved: Any) -> "State":
+        """After an update."""
+        return self._replace(**learner._asdict(), **moved, num_updates=self.num_updates + 1)
+
+
+def init(
+    model: Agent,
+    env: AnyVecEnv,
+    cfg: Config,
+    *,
+    key: PRNGKeyArray,
+    opt: optax.GradientTransformation | None = None,
+    replay: HostSequenceReplay | None = None,
+) -> State:
+    """The state before the first update: all environments reset, nothing remembered.
+
+    `replay` may be a ring of your own for environments on the host, such as `dreamer.replay_on_disk(folder, model, env, cfg)`.
+    """
     check_vec_env(env, "dreamer.init")
     require(isinstance(model, Agent), "dreamer.init: model", type(model).__name__, "a dreamer.Agent", "Use dreamer.Agent(env, key=key).")
     check_model(model, env.single_observation_space, env.single_action_space)
@@ -88,7 +108,7 @@ def init(model: Agent, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: o
         slow_value=jax.tree.map(jnp.copy, pack(model.value)),
         opt_state=(opt or make_optimizer(cfg, 0)).init(packed.params),
         normalizer=PercentileNormalizer.create(decay=cfg.return_decay, start=0.0),
-        replay=SequenceReplay.empty(each, env.num_envs, moment_like(model, env)),
+        replay=make_replay(model, env, each) if replay is None else replay,
         playing=begin(model, env, key=begin_key),
         last_reward=jnp.zeros(env.num_envs),
         credit=jnp.zeros(()),
@@ -98,17 +118,24 @@ def init(model: Agent, env: AnyVecEnv, cfg: Config, *, key: PRNGKeyArray, opt: o
     )
 
 
+def make_replay(model: Agent, env: AnyVecEnv, capacity: int) -> SequenceReplay | HostSequenceReplay:
+    """An empty ring for so many steps of each environment: on the device, or in the memory of the host."""
+    like = moment_like(model, env)
+    if isinstance(env, GymVecEnv):
+        return HostSequenceReplay.empty(capacity, env.num_envs, like, rewritable=("latent",))
+    return SequenceReplay.empty(capacity, env.num_envs, like)
+
+
+def replay_on_disk(folder: str | os.PathLike[str], model: Agent, env: AnyVecEnv, cfg: Config) -> HostSequenceReplay:
+    """The same in files of a folder, for environments on the host: give it to `dreamer.init`."""
+    return HostSequenceReplay.on_disk(folder, cfg.capacity // env.num_envs, env.num_envs, moment_like(model, env), rewritable=("latent",))
+
+
 def moment_like(model: Agent, env: HasSpaces) -> Moment:
     """Shapes and dtypes of one step of a stream."""
     latent, vector = jax.eval_shape(model.initial_carry)
     number, flag = (jax.eval_shape(lambda d=d: jnp.zeros((), d)) for d in (jnp.float32, jnp.bool_))
     return Moment(struct_of(env.single_observation_space), vector, number, flag, flag, flag, jax.eval_shape(stored, latent))
-
-
-def make_optimizer(cfg: Config, num_gradient_steps: Int32[Array, ""] | int) -> optax.GradientTransformation:
-    """Clipping by the norm of the weights, then LaProp, with the learning rate of this gradient step."""
-    rate = optax.scale_by_learning_rate(value_at(cfg.lr, num_gradient_steps))
-    return optax.chain(clip_by_weight(cfg.clip), optax.flatten(optax.chain(scale_by_laprop(), rate)))
 
 
 def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
@@ -129,17 +156,6 @@ def _collect_in_graph(packed, playing, key, env, num_steps):
     return *play_in_graph(packed, env, playing, num_steps, key=play_key, judged=False), key
 
 
-def loss(
-    model: Agent, slow_value: Any, moments: Moment, normalizer: PercentileNormalizer, cfg: Config, *, key: PRNGKeyArray
-) -> tuple[Float[Array, ""], tuple[Metrics, tuple[PercentileNormalizer, StoredLatent]]]:
-    """All losses together, as one optimizer sees them; also the metrics, the normalizer and the latents of the steps."""
-    world_key, behaviour_key = jax.random.split(key)
-    world_loss, (world_metrics, seen) = world_model_loss(model, moments, cfg, key=world_key)
-    behaviour_loss, (metrics, normalizer) = actor_critic_loss(model, slow_value, seen, normalizer, cfg, key=behaviour_key)
-    total = world_loss + behaviour_loss
-    return total, (world_metrics | metrics | {"train/loss": total}, (normalizer, stored(seen.latents)))
-
-
 def update(
     state: State,
     rollout: Rollout,
@@ -153,68 +169,29 @@ def update(
     Metrics are means over them, NaN if there were none. A gradient step whose loss or gradient is not finite is left out and counted in
     `train/skipped`. `opt` replaces clipping, LaProp and `cfg.lr`; give the same one to `init`.
     """
-    updated, metrics = _update_in_graph(state._replace(playing=None), rollout, on_device(cfg), opt, reduce)
+    make = update_on_host if isinstance(state.replay, HostSequenceReplay) else _update_in_graph
+    updated, metrics = make(state._replace(playing=None), rollout, on_device(cfg), opt, reduce)
     return updated._replace(playing=state.playing), metrics
 
 
 @functools.partial(jax.jit, static_argnames=("opt", "reduce"))
 def _update_in_graph(state, rollout, cfg, opt, reduce):
     check_optimizer("dreamer", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
-    latents, vectors = rollout.memory
-    stream, real, last_reward = as_stream(rollout, vectors, stored(latents), state.last_reward)
+    stream, real, last_reward = as_stream(rollout, state.last_reward)
     replay = state.replay.add(stream, real)
-    earned = cfg.train_ratio * rollout.valid.sum() / (cfg.batch_size * cfg.length)
-    ready = (replay.size >= cfg.learning_starts) & (replay.num_stretches(1 + cfg.length) > 0)
-    credit = jnp.where(ready, state.credit + earned, 0.0)
-    count = jnp.floor(credit).astype(jnp.int32)
-    learner = (state.packed, state.slow_value.params, state.opt_state, state.normalizer, replay)
-    names = jax.eval_shape(lambda x: _learn(x, state, cfg, opt, reduce, 0)[1], learner)
-    begun = learner, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), names)
+    credit, count = earned(state.credit, rollout.valid.sum(), replay, cfg, jnp)
 
     def step(i, now):
-        learner, sums = now
-        learner, metrics = _learn(learner, state, cfg, opt, reduce, state.num_gradient_steps + i)
-        return learner, jax.tree.map(jnp.add, sums, metrics)
+        learner, replay, sums = now
+        sample_key, loss_key = keys_of_step(state.key, state.num_gradient_steps + i)
+        replay, sequences = replay.sample_fresh(cfg.batch_size, 1 + cfg.length, key=sample_key)
+        learner, latents, metrics = learn(learner, sequences.items, cfg, opt, reduce, state.num_gradient_steps + i, key=loss_key)
+        replay = replay.rewrite(sequences._replace(items=None, rows=sequences.rows[1:]), latent=latents)
+        return learner, replay, jax.tree.map(jnp.add, sums, metrics)
 
-    learner, sums = jax.lax.fori_loop(0, count, step, begun)
-    packed, slow_params, opt_state, normalizer, replay = learner
-    metrics = {name: total if name == "train/skipped" else total / count for name, total in sums.items()}
-    metrics |= {"train/gradient_steps": count.astype(jnp.float32)}
-    num_gradient_steps = state.num_gradient_steps + count
-    return state._replace(
-        packed=packed,
-        slow_value=state.slow_value.with_params(slow_params),
-        opt_state=opt_state,
-        normalizer=normalizer,
-        replay=replay,
-        last_reward=last_reward,
-        credit=credit - count,
-        num_updates=state.num_updates + 1,
-        num_gradient_steps=num_gradient_steps,
-    ), metrics
-
-
-def _learn(learner, state, cfg, opt, reduce, number):
-    """One gradient step on one batch of stretches, whose latents are written back."""
-    packed, slow_params, opt_state, normalizer, replay = learner
-    sample_key, loss_key = jax.random.split(jax.random.fold_in(state.key, number))
-    replay, sequences = replay.sample_fresh(cfg.batch_size, 1 + cfg.length, key=sample_key)
-    slow_value = state.slow_value.with_params(slow_params).model
-
-    def of_params(params):
-        return loss(packed.with_params(params).model, slow_value, sequences.items, normalizer, cfg, key=loss_key)
-
-    done = gradient_step(of_params, packed.params, opt_state, opt or make_optimizer(cfg, number), reduce)
-    new_normalizer, latents = done.extra
-    fine = done.metrics["train/skipped"] == 0
-    known = jax.tree.map(lambda x: x[1:], sequences.items.latent)
-    normalizer, latents = keep_if(fine, (new_normalizer, latents), (normalizer, known))
-    replay = replay.rewrite(sequences._replace(items=None, rows=sequences.rows[1:]), latent=latents)
-    learned = packed.with_params(done.params).model
-    settled = pack(eqx.tree_at(lambda x: x.representation, learned, learned.representation.after_step(learned)))
-    value_params = {name: done.params[f"value.{name}"] for name in slow_params}
-    slow_params = polyak(slow_params, value_params, cfg.slow_rate)
-    return (keep_if(fine, settled, packed), slow_params, done.opt_state, normalizer, replay), done.metrics
+    learner, replay, sums = jax.lax.fori_loop(0, count, step, (state.learner, replay, no_sums()))
+    moved = {"replay": replay, "last_reward": last_reward, "credit": credit}
+    return state.learned(learner, **moved, num_gradient_steps=state.num_gradient_steps + count), summarize(sums, count)
 
 
 def train(

@@ -7,6 +7,8 @@ from rl4jax.core.number import Number
 from rl4jax.core.number_rules import NOT_NEGATIVE, POSITIVE, RATE, SHARE, check_counts, check_numbers
 from rl4jax.core.schedule import Linear, Schedule, as_setting
 
+STEPS_LIKE_A_GRADIENT_STEP = 50
+
 
 class Config(eqx.Module):
     """Settings. Whole numbers and switches are static; the others are leaves: `vmap` over them works, a new value compiles nothing."""
@@ -46,3 +48,8 @@ class Config(eqx.Module):
         }
         rules |= dict.fromkeys(("entropy_coef", "dyn_coef", "rep_coef", "free_nats", "replay_value_coef"), NOT_NEGATIVE)
         check_numbers(self, "dreamer.Config", rules | {"slow_rate": SHARE, "return_decay": SHARE, "clip": POSITIVE})
+
+    def work_of_update(self, num_envs: int) -> int:
+        """About how many steps of environments take as long as an update."""
+        gradient_steps = float(self.train_ratio) * self.num_steps * num_envs / (self.batch_size * self.length)
+        return round(STEPS_LIKE_A_GRADIENT_STEP * max(gradient_steps, 1.0))

@@ -29,13 +29,13 @@ class Moment(NamedTuple):
     latent: StoredLatent  # as it was when this was played, or last learned from
 
 
-def as_stream(
-    rollout: Rollout, vectors: Float[Array, "T B A"], latents: StoredLatent, last_reward: Float[Array, " B"]
-) -> tuple[Moment, Bool[Array, "S B"], Float[Array, " B"]]:
+def as_stream(rollout: Rollout, last_reward: Float[Array, " B"]) -> tuple[Moment, Bool[Array, "S B"], Float[Array, " B"]]:
     """Two places for each step of the rollout, `[2 T, B]`: the step, and the last observation if an episode ended with it.
 
     Also which of them are real, and the reward that the next rollout's first step comes with.
     """
+    latent, vectors = rollout.memory  # of an agent: what it made of each observation, and what it did then
+    latents = stored(latent)
     arrived = jnp.concatenate([last_reward[None], rollout.reward[:-1]])
     no = jnp.zeros_like(rollout.valid)
     ended = (rollout.terminated | rollout.truncated) & rollout.valid

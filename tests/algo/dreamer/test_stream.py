@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from rl4jax.algo.dreamer.stream import StoredLatent, as_stream, restored, stored
+from rl4jax.algo.dreamer.stream import as_stream, restored, stored
 from rl4jax.collect.rollout import Rollout
 from rl4jax.nn.rssm import Latent
 
@@ -22,8 +22,8 @@ def test_an_end_adds_its_last_observation_and_rewards_arrive_one_step_later():
         reward=reward, terminated=terminated, truncated=truncated, is_first=is_first, mask=None, valid=~no, carry=None, privileged=None,
         episode_return=None, episode_length=None,
     )  # fmt: skip
-    latents = StoredLatent(jnp.ones((5, 1, 2)), jnp.ones((5, 1, 3), jnp.uint8))
-    stream, real, last_reward = as_stream(rollout, jnp.ones((5, 1, 1)), latents, jnp.array([0.5]))
+    rollout = rollout._replace(memory=(Latent(jnp.ones((5, 1, 2)), jnp.ones((5, 1, 3, 4))), jnp.ones((5, 1, 1))))
+    stream, real, last_reward = as_stream(rollout, jnp.array([0.5]))
     rows = np.asarray(real)[:, 0]
     shown = {name: np.asarray(getattr(stream, name))[rows, 0].ravel().tolist() for name in stream._fields if name != "latent"}
     assert shown == {

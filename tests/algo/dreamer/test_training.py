@@ -1,0 +1,121 @@
+"""Dreamer's verbs: in-graph and on the host, saved and resumed, and with bad input. Small networks: that it learns is shown elsewhere."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import rl4jax as rl
+from rl4jax.algo import dreamer
+from rl4jax.algo.dreamer.learning import METRICS
+from rl4jax.collect.replay.host_sequences import HostSequenceReplay
+
+SIZE = dreamer.Size(deter=16, hidden=8, units=8, classes=4, depth=2, groups=3, num_blocks=4, num_bins=15)
+CFG = dreamer.Config(batch_size=2, length=4, capacity=60, num_steps=4, learning_starts=20, imagine_steps=3, train_ratio=4.0, lr=1e-3)
+
+
+def begin(env, replay=None):
+    return dreamer.init(dreamer.Agent(env, SIZE, key=jax.random.key(0)), env, CFG, key=jax.random.key(1), replay=replay)
+
+
+@functools.cache
+def in_graph():
+    return rl.VecEnv(rl.envs.CartPole(), num_envs=2)
+
+
+def assert_same(ours, theirs):
+    ours, theirs = (jax.tree.map(lambda x: jax.random.key_data(x) if rl.core.contract.is_key(x) else x, tree) for tree in (ours, theirs))
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_gradient_steps_follow_the_ratio_and_the_ring_turns():
+    state, metrics = dreamer.train(begin(in_graph()), in_graph(), CFG, 12)
+    # From the third update on 8 steps are played and 32 learned from: four gradient steps on 2 x 4.
+    np.testing.assert_array_equal(metrics["train/gradient_steps"], [0, 0, *[4] * 10])
+    assert set(METRICS) < set(metrics)
+    assert np.isnan(metrics["train/loss"][:2]).all()
+    assert np.isfinite(metrics["train/loss"][2:]).all()
+    assert float(metrics["train/skipped"].sum()) == 0
+    assert int(state.num_gradient_steps) == 40
+    assert int(state.replay.size) == 60
+    assert int(state.replay.added.sum()) > 60
+
+
+def test_the_same_in_steps_of_ones_own_and_after_a_checkpoint(tmp_path):
+    """Latents and all: a run that was saved and loaded ends like one that was not."""
+    env, path = in_graph(), tmp_path / "state.safetensors"
+    state = begin(env)
+    for i in range(8):
+        if i == 5:
+            rl.save(path, state)
+            state = rl.load(path, jax.eval_shape(lambda: begin(env)))
+        state, rollout = dreamer.collect(state, env, CFG)
+        state, _ = dreamer.update(state, rollout, CFG)
+    whole, _ = dreamer.train(begin(env), env, CFG, 8)
+    assert_same(jax.tree.map(lambda x: x, state.replay.storage.latent.choice), whole.replay.storage.latent.choice)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), state.packed.params, whole.packed.params)
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_on_the_host(where, tmp_path):
+    env = rl.GymVecEnv("CartPole-v1", num_envs=2)
+    agent = dreamer.Agent(env, SIZE, key=jax.random.key(0))
+    like, ring = dreamer.moment_like(agent, env), None
+    if where == "disk":
+        ring = HostSequenceReplay.on_disk(tmp_path, 30, 2, like, rewritable=("latent",))
+    state, metrics = dreamer.train(begin(env, ring), env, CFG, 12)
+    assert int(state.num_gradient_steps) == float(metrics["train/gradient_steps"].sum()) > 20
+    learned = metrics["train/gradient_steps"] > 0
+    assert np.isfinite(metrics["train/loss"][learned]).all()
+    evaluation = rl.evaluate(state.policy, rl.GymVecEnv("CartPole-v1", num_envs=2), num_episodes=2, key=jax.random.key(2))
+    assert float(evaluation.lengths.mean()) > 5
+
+
+def test_what_is_not_finite_is_left_out_and_nothing_is_lost():
+    env = in_graph()
+    state, rollout = dreamer.collect(begin(env), env, CFG)
+    state, _ = dreamer.update(state, rollout, CFG)
+    for _ in range(2):
+        state, rollout = dreamer.collect(state, env, CFG)
+        bad = rollout._replace(reward=jnp.full_like(rollout.reward, jnp.nan))
+        after, metrics = dreamer.update(state, bad, CFG)
+        assert_same(after.learner, state.learner) if float(metrics["train/gradient_steps"]) == float(metrics["train/skipped"]) else None
+        state = after
+    assert float(metrics["train/skipped"]) > 0
+    assert jax.tree.all(jax.tree.map(lambda x: bool(jnp.isfinite(x).all()), state.packed.params))
+
+
+class Toy(NamedTuple):
+    """Spaces alone."""
+
+    single_observation_space: Any
+    single_action_space: Any = spaces.Discrete(2)
+
+
+VECTOR = spaces.Box(-1, 1, (3,))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "said"),
+    [
+        (lambda: dreamer.Agent(Toy(VECTOR, spaces.MultiBinary(3)), SIZE, key=jax.random.key(0)), rl.EnvError, "actions are MultiBinary"),
+        (lambda: dreamer.Agent(Toy(spaces.Box(0, 1, (17, 17, 3))), SIZE, key=jax.random.key(0)), rl.ShapeError, "can be halved 0 times"),
+        (lambda: dreamer.Agent(Toy(VECTOR), "1b", key=jax.random.key(0)), rl.ConfigError, "size = '1b' is not one we know"),
+        (
+            lambda: dreamer.init(
+                dreamer.Agent(in_graph(), SIZE, key=jax.random.key(0)), in_graph(), dreamer.Config(capacity=100), key=jax.random.key(1)
+            ),
+            rl.ConfigError,
+            r"dreamer.Config.capacity = 100 must be at least \(length \+ 1\) \* num_envs = 130",
+        ),
+        (lambda: dreamer.Config(lam=2.0), rl.ConfigError, "lam"),
+        (lambda: dreamer.Config(imagine_from=65), rl.ConfigError, "imagine_from = 65 must be at most length = 64"),
+    ],
+)
+def test_mistakes(mistake, error, said):
+    with pytest.raises(error, match=said):
+        mistake()
