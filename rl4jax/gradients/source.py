@@ -14,7 +14,12 @@ from typing import Any, NamedTuple
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-CALLED = {"select_n": "where", "dot_general": "a matrix product", "conv_general_dilated": "a convolution", "integer_pow": "a power"}
+CALLED = {
+    "select_n": "where", "dot_general": "a matrix product", "conv_general_dilated": "a convolution", "integer_pow": "a power",
+    "max": "maximum", "min": "minimum", "logistic": "sigmoid", "clamp": "clip", "pow": "a power",
+}  # fmt: skip
+CURVES = ("tanh", "logistic", "exp", "exp2", "erf", "log", "sqrt", "rsqrt", "pow", "clamp", "abs", "max", "min")  # of a line the first
+PRODUCTS = ("select_n", "mul", "add_any", "sub", "neg", "div")  # what the derivatives of these are made of
 FRAME = re.compile(r"^(.*?):(\d+)(?::\d+)? \(.*\)$")  # file:line:column (function)
 RL4JAX = Path(__file__).parents[1]
 TRACED_BY = Path(__file__).with_name("examination.py")  # what is outside of it did not compute the loss
@@ -50,20 +55,24 @@ def called(equations: Sequence[Any], rules: dict[str, str]) -> str:
     """What people call the first of some equations; the others are those around it.
 
     A helper of JAX, whose inside carries no line, has the name that was typed: `elu`, not the `where` inside. A selection that is not in
-    the helper `where` comes from the rule of a function, such as `relu`, and from the same line and column.
+    the helper `where`, or a product, may come from the derivative of a function, such as `relu` or `tanh`: then it has the same line and
+    column.
     """
     operation = equations[0]
     primitive: str = operation.primitive.name
     name = CALLED.get(primitive, primitive)
     helper = next((equation for equation in equations if frames_of(equation)), operation)
-    if helper is not operation:
+    if helper is not operation or primitive == "jit":
         return str(helper.params.get("name", "")).lstrip("_") or name
-    return rules.get(position_of(operation), name) if primitive == "select_n" else name
+    return rules.get(position_of(operation), name) if primitive in PRODUCTS else name
 
 
 def rules_in(program: Jaxpr) -> dict[str, str]:
-    """The names of the functions with a derivative of their own that a program calls, by where it does."""
+    """The names of the functions with a derivative of their own and of the curves that a program calls, by where it does."""
     found = {}
+    for curve in CURVES:
+        here = [equation for equation in program.eqns if equation.primitive.name == curve]
+        found = {position_of(equation): CALLED.get(curve, curve) for equation in here} | found
     for equation in program.eqns:
         if equation.primitive.name == "custom_jvp_call":
             found[position_of(equation)] = name_of(equation)

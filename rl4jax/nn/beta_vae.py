@@ -33,6 +33,7 @@ class BetaVAE(eqx.Module):
         if is_concrete(beta):
             fine = isinstance(beta, int | float | Array) and jnp.ndim(beta) == 0
             require(fine and bool(beta >= 0), "BetaVAE: beta", beta, "a number, zero or more")
+            beta = float(beta)  # an array would be a parameter like others, to optimizers too
         keys = jax.random.split(key, 4)
         self.encoder = orthogonal_linear(d_in, hidden_dim, key=keys[0])
         self.posterior = orthogonal_linear(hidden_dim, 2 * latent_dim, VALUE_GAIN, key=keys[1])

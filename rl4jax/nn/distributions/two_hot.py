@@ -25,7 +25,7 @@ class TwoHot(eqx.Module):
     A target is the two bins beside it, each with a weight by its nearness, and the loss the cross-entropy with that. The size of a
     gradient then does not depend on the size of the number. With `space="real"` nearness and mean are those of the numbers themselves, as
     in the authors' later code. With `"symlog"` they are those of symlogs, `symexp(sum_i p_i symlog(bin_i))`, as in their first version:
-    lower where the distribution is wide. Equal logits expect exactly 0.
+    lower where the distribution is wide. With `low = -high` equal logits expect exactly 0.
 
     >>> print(TwoHot(jnp.zeros(255)).mean())
     0.0
@@ -54,8 +54,15 @@ class TwoHot(eqx.Module):
 
     def mean(self) -> Float[Array, ""]:
         """The number that is expected."""
-        probs = jnp.exp(log_softmax(self.logits))
-        return _sum_outwards(probs * self.bins) if self.space == "real" else symexp(_sum_outwards(probs * self._scale()))
+        probs, scale = jnp.exp(log_softmax(self.logits)), self._scale()
+        if self.low == -self.high:
+            # Mirror images share a product, and equal chances leave exactly nothing. The outer bins are so large that products of their own
+            # would leave errors of about 1, in whatever order they are added.
+            half = len(scale) // 2
+            mean = ((probs[len(scale) - half :] - probs[half - 1 :: -1]) * scale[len(scale) - half :]).sum()
+        else:
+            mean = (probs * scale).sum()
+        return mean if self.space == "real" else symexp(mean)
 
     def mode(self) -> Float[Array, ""]:
         """The most likely bin, the first of equals."""
@@ -87,9 +94,3 @@ class TwoHot(eqx.Module):
     def _scale(self) -> Float[np.ndarray, " N"]:
         """The bins in the space in which nearness is measured."""
         return self.bins if self.space == "real" else self._grid().astype(np.float32)
-
-
-def _sum_outwards(x: Float[Array, " N"]) -> Float[Array, ""]:
-    """The sum, each number first with its mirror image: the outer bins are so large that another order leaves errors of about 1."""
-    half = len(x) // 2
-    return (x[:half] + x[: len(x) - half - 1 : -1]).sum() + x[half : len(x) - half].sum()
