@@ -231,12 +231,12 @@ def dead_relu(m):
     return jax.nn.relu(m["w"] - 10.0) @ m["v"]
 
 
-@fault("zero", "vanishes in", "jnp.tanh")
+@fault("zero", "vanishes in tanh", "jnp.tanh")
 def saturated_tanh(m):
     return jnp.tanh(m["w"] * 1000) @ m["v"]
 
 
-@fault("zero", "vanishes in", "jax.nn.sigmoid")
+@fault("zero", "vanishes in sigmoid", "jax.nn.sigmoid")
 def saturated_sigmoid(m):
     return jax.nn.sigmoid(jnp.abs(m["w"]) * 1000) @ m["v"]
 
@@ -256,9 +256,19 @@ def zero_last_layer(m):
     return (m["last"] @ jnp.tanh(m["w"] * X)).sum() + m["v"].sum()
 
 
-@fault("zero", "vanishes in", "jnp.clip")
+@fault("zero", "vanishes in clip", "jnp.clip")
 def clipped_away(m):
     return jnp.clip(m["w"], 10.0, 20.0) @ m["v"]
+
+
+@fault("zero", "vanishes in maximum", "jnp.maximum(")
+def below_the_maximum(m):
+    return jnp.maximum(m["w"], 5.0) @ m["v"]
+
+
+@fault("zero", "vanishes in exp", "jax.nn.softmax")
+def saturated_softmax(m):
+    return jax.nn.softmax(1e4 * m["w"])[0] + m["v"].sum()
 
 
 @fault("zero", "vanishes in mul", "0.0 * m")
@@ -276,7 +286,7 @@ def log_of_zero(m):
     return jnp.log(m["w"]).sum()
 
 
-@fault("non-finite", "in the gradient of a finite loss", "jnp.sqrt(", w=jnp.zeros(2))
+@fault("non-finite", "in the gradient of a finite loss, from sqrt", "jnp.sqrt(", w=jnp.zeros(2))
 def sqrt_of_zero(m):
     return jnp.sqrt(m["w"] ** 2).sum()
 
