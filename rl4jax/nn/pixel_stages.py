@@ -13,31 +13,11 @@ from .block_linear import BlockLinear
 from .cnn import read_shape
 from .linear import Linear
 from .mlp import MLP, NormLayer, norm_named
-from .truncated_normal import dense, truncated_linear, truncated_weights
+from .pixel_conv import Conv
+from .truncated_normal import dense, truncated_linear
 
 WIDER = (2, 3, 4, 4)  # times `depth`: the channels after each stage
-KERNEL, LEAST, MOST = 5, 3, 16  # pixels; the sides that are left in the middle
-FEW = 4  # channels
-
-
-class Conv(eqx.Module):
-    """A convolution that keeps the sides, channels last: on CPUs it is faster so. Weights are as in `truncated_linear`."""
-
-    weight: Float[Array, "k k I O"]
-    bias: Float[Array, " O"]
-
-    def __init__(self, d_in: int, d_out: int, *, key: PRNGKeyArray):
-        self.weight = truncated_weights(key, (KERNEL, KERNEL, d_in, d_out), d_in * KERNEL**2)
-        self.bias = jnp.zeros(d_out)
-
-    def __call__(self, x: Float[Array, "H W I"]) -> Float[Array, "H W O"]:
-        height, width, d_in = x.shape
-        if d_in > FEW:
-            last = jax.lax.conv_dimension_numbers((1, *x.shape), self.weight.shape, ("NHWC", "HWIO", "NHWC"))
-            return jax.lax.conv_general_dilated(x[None], self.weight, (1, 1), "SAME", dimension_numbers=last)[0] + self.bias
-        wide = jnp.pad(x, [(KERNEL // 2, KERNEL // 2)] * 2 + [(0, 0)])  # a product of all neighbours: several times faster for a few
-        near = [wide[i : i + height, j : j + width] for i in range(KERNEL) for j in range(KERNEL)]
-        return jnp.concatenate(near, -1) @ self.weight.reshape(-1, self.bias.size) + self.bias
+LEAST, MOST = 3, 16  # pixels: the sides that are left in the middle
 
 
 class PixelEncoder(eqx.Module):
@@ -109,7 +89,7 @@ class PixelDecoder(eqx.Module):
         x = jnp.moveaxis(x, 0, -1) + self.from_stoch(self.before_stoch(stoch)).reshape(self.middle)
         x = jax.nn.silu(at_each_pixel(self.first_norm, x))
         for conv, norm in zip(self.convs, (*self.norms, None), strict=True):
-            x = conv(jnp.repeat(jnp.repeat(x, 2, 0), 2, 1))
+            x = conv.of_doubled(x)
             x = jax.nn.sigmoid(x) if norm is None else jax.nn.silu(at_each_pixel(norm, x))
         return x if self.channels_last else jnp.moveaxis(x, -1, 0)
 

@@ -1,0 +1,47 @@
+"""Convolutions of small pictures, as products of matrices: inside of loops XLA is many times slower with convolutions on CPUs."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .truncated_normal import truncated_weights
+
+KERNEL = 5
+MOST_NEIGHBOURS = 2**15  # numbers per picture; beyond it a convolution needs less memory
+# Of a pixel and its neighbours in a picture of doubled sides, which come from the pixel before, from its own and from the one after:
+# for an even pixel and for an odd one.
+FROM = np.array([[[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]], [[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]]], np.float32)
+
+
+class Conv(eqx.Module):
+    """A convolution that keeps the sides, channels last. Weights are as in `truncated_linear`."""
+
+    weight: Float[Array, "k k I O"]
+    bias: Float[Array, " O"]
+
+    def __init__(self, d_in: int, d_out: int, *, key: PRNGKeyArray):
+        self.weight = truncated_weights(key, (KERNEL, KERNEL, d_in, d_out), d_in * KERNEL**2)
+        self.bias = jnp.zeros(d_out)
+
+    def __call__(self, x: Float[Array, "H W I"]) -> Float[Array, "H W O"]:
+        return convolve(x, self.weight) + self.bias
+
+    def of_doubled(self, x: Float[Array, "H W I"]) -> Float[Array, "2*H 2*W O"]:
+        """The same of the picture with each pixel four times, without making it: its 5 x 5 pixels are 3 x 3 different ones."""
+        weight = jnp.einsum("ayk,bxl,klio->yxiabo", FROM, FROM, self.weight)
+        height, width, d_in = x.shape
+        four = convolve(x, weight.reshape(3, 3, d_in, -1)).reshape(height, width, 2, 2, -1)
+        return jnp.swapaxes(four, 1, 2).reshape(2 * height, 2 * width, -1) + self.bias
+
+
+def convolve(x: Float[Array, "H W I"], weight: Float[Array, "k k I O"]) -> Float[Array, "H W O"]:
+    """Weighted sums of neighbours, zeros beyond the edge."""
+    (height, width, d_in), (kernel, _, _, d_out) = x.shape, weight.shape
+    if height * width * kernel**2 * d_in > MOST_NEIGHBOURS:
+        last = jax.lax.conv_dimension_numbers((1, *x.shape), weight.shape, ("NHWC", "HWIO", "NHWC"))
+        return jax.lax.conv_general_dilated(x[None], weight, (1, 1), "SAME", dimension_numbers=last)[0]
+    wide = jnp.pad(x, [(kernel // 2, kernel // 2)] * 2 + [(0, 0)])
+    near = [wide[i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
+    return jnp.concatenate(near, -1) @ weight.reshape(-1, d_out)
