@@ -33,7 +33,7 @@ class TrainingOptions(Options):
 class ReplayOptions(TrainingOptions):
     """The same for an algorithm that makes many small updates from a memory."""
 
-    updates_per_turn: int | None = None  # updates between two looks at clock, log and Ctrl-C; none: about 1000 steps, on the host 100
+    updates_per_turn: int | None = None  # updates between two looks at clock, log and Ctrl-C; none: as long as 1000 steps, on the host 100
     disk_replay: bool = False  # host environments: keep the memory in the folder of the run instead of in RAM
 
 

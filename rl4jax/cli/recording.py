@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import PRNGKeyArray
+import numpy as np
+from jaxtyping import PRNGKeyArray, UInt8
 
 from rl4jax.core.errors import EnvError
 from rl4jax.core.video import Act, record, write_gif
@@ -16,17 +17,26 @@ MANY_FRAMES, FAST, SLOW, HOLD = 50, 4, 25, 100  # hundredths of a second: short 
 
 def record_episode(env_name: str, act: Act, out: Path, *, key: PRNGKeyArray, max_steps: int = 1000, sample: bool = False) -> int:
     """Play one episode, write it, and return how many pictures it has."""
+    return write_episode(out, play(env_name, act if sample else greedy(act), key=key, max_steps=max_steps))
+
+
+def play(env_name: str, act: Act, *, key: PRNGKeyArray, max_steps: int) -> list[UInt8[np.ndarray, "H W 3"]]:
+    """The pictures of one episode."""
     import gymnasium
 
     env: Any = None
     try:
         env = make_picture_env(env_name)
-        frames = record(env, act if sample else greedy(act), key=key, max_steps=max_steps)
+        return record(env, act, key=key, max_steps=max_steps)
     except (gymnasium.error.Error, ImportError, NotImplementedError) as error:  # its renderer is missing, or it has none
         raise EnvError(f"{env_name} cannot be drawn: {error}{'' if str(error).endswith('.') else '.'}") from error
     finally:
         if isinstance(env, gymnasium.Env):
             env.close()
+
+
+def write_episode(out: Path, frames: list[UInt8[np.ndarray, "H W 3"]]) -> int:
+    """Write a GIF that can be looked at, and return how many pictures it has."""
     shown = frames[::-1][:: -(-len(frames) // MOST_FRAMES)][::-1]  # the last one included
     delay = FAST if len(shown) >= MANY_FRAMES else SLOW
     write_gif(out, [*shown, *[shown[-1]] * (HOLD // delay)], delay)

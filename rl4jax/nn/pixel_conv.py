@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .truncated_normal import truncated_weights
 
 KERNEL = 5
-MOST_NEIGHBOURS = 2**15  # numbers per picture; beyond it a convolution needs less memory
+MOST_NEIGHBOURS = 2**16  # numbers per picture; beyond it a convolution needs less memory
 # Of a pixel and its neighbours in a picture of doubled sides, which come from the pixel before, from its own and from the one after:
 # for an even pixel and for an odd one.
 FROM = np.array([[[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]], [[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]]], np.float32)

@@ -66,6 +66,7 @@ def test_help_shows_what_applies_and_a_text_for_every_option(name, capsys, monke
         if word in text
     }
     wanted = {"ppo": {"--core", "--clip-eps", "--preset"}, "impala": {"--core", "--preset"}, "dqn": {"--dueling", "--epsilon", "--preset"}}
+    wanted |= {"dreamer": {"--preset"}}
     assert shown == wanted.get(name, {"--epochs"})
     assert ("linear(1.0, 0.05, 10000.0)" in text) == (name == "dqn")
     assert "(default: )" not in text

@@ -86,9 +86,10 @@ def earned(credit: Any, num_steps: Any, replay: Any, cfg: Config, xp: Any) -> tu
     return credit - count, count
 
 
-def keys_of_step(key: PRNGKeyArray, number: Int32[Array, ""] | int) -> PRNGKeyArray:
+def keys_of_step(key: PRNGKeyArray, number: Int32[Array, ""] | int) -> tuple[PRNGKeyArray, PRNGKeyArray]:
     """For the drawing of stretches, and for the loss."""
-    return jax.random.split(jax.random.fold_in(key, number))
+    sample_key, loss_key = jax.random.split(jax.random.fold_in(key, number))
+    return sample_key, loss_key
 
 
 def no_sums() -> dict[str, Float[Array, ""]]:

@@ -1,0 +1,106 @@
+"""A GIF of an episode with what a world model imagined of it: above what happened, below what the model thought would."""
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import PRNGKeyArray, UInt8
+
+from rl4jax.algo.dreamer import Agent, Decoder
+from rl4jax.core.env import AbstractEnv
+from rl4jax.core.errors import ConfigError, EnvError
+from rl4jax.nn.obs_encoder import split_obs, split_space
+from rl4jax.nn.rssm import Latent
+
+from .algorithms import built_in_twin
+from .environment import make_picture_env
+from .policy import make_policy
+from .recording import play, write_episode
+from .run import AbstractRun
+
+WATCHED = 5  # steps that the model sees before it is on its own
+LEAST_SIDE = 160  # pixels of a picture that is shown
+BAR = 8
+SEEING, IMAGINING = (120, 120, 120), (200, 60, 40)  # the bar between the two
+
+
+def record_imagined(run: AbstractRun, agent: Any, out: Path, *, key: PRNGKeyArray, max_steps: int = 200, sample: bool = False) -> int:
+    """Play an episode, let the model imagine it after the first steps, by the same actions, write both, and return how many pictures."""
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"record --imagine: {run.path} is a run of {run.algorithm.name}, which has no world model. Train with dreamer.")
+    if not isinstance(agent.representation, Decoder):
+        raise ConfigError(f"record --imagine: {run.path} has no decoder to paint with. Train with --representation decoder.")
+    policy, seen = make_policy(agent, run.env), []
+
+    def watched(obs: Any, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[Any, Any]:
+        action, carry = policy(obs, carry, mask, key=key if sample else None)
+        seen.append((obs, carry))
+        return action, carry
+
+    frames = play(run.options.env, watched, key=key, max_steps=max_steps)
+    latents, vectors = jax.tree.map(lambda *x: jnp.stack(x), *[memory for _, memory in seen])
+    imagined = follow(agent, latents, vectors)
+    space = run.env.single_observation_space
+    if split_space(space)[0]:
+        above = [as_picture(split_obs(space, jax.tree.map(jnp.asarray, obs))[0]) for obs, _ in seen]
+        below = [as_picture(agent.representation.decoder.images(one)) for one in each_of(imagined)]
+    else:
+        env = drawing_env(run.options.env, space)
+        above = frames[: len(seen)]
+        below = [draw(env, agent.representation.decoder.numbers(one).reshape(space.shape)) for one in each_of(imagined)]
+    shown = [with_bar(*pair, SEEING if t <= WATCHED else IMAGINING) for t, pair in enumerate(zip(above, below, strict=True))]
+    return write_episode(out, shown)
+
+
+@eqx.filter_jit
+def follow(agent: Agent, latents: Latent, vectors: Any) -> Latent:
+    """The latents of an episode `[T]`: what was seen at first, then what follows from the actions alone, the most likely each time."""
+    times = jnp.arange(len(vectors))
+
+    def one(latent, now):
+        t, seen, before = now
+        ahead = agent.rssm.imagine(latent, before)
+        latent = jax.tree.map(lambda x, y: jnp.where(t <= WATCHED, x, y), seen, ahead)
+        return latent, latent
+
+    before = jnp.concatenate([jnp.zeros_like(vectors[:1]), vectors[:-1]])
+    return jax.lax.scan(one, agent.rssm.initial(), (times, latents, before))[1]
+
+
+def each_of(latents: Latent) -> list[Latent]:
+    return [jax.tree.map(lambda x, t=t: x[t], latents) for t in range(len(latents.deter))]
+
+
+def as_picture(images: dict[str, Any]) -> UInt8[np.ndarray, "H W 3"]:
+    """The pictures of an observation side by side, channels first or last, enlarged if they are small."""
+    shown = []
+    for image in images.values():
+        pixels = np.asarray(image)
+        pixels = pixels if pixels.shape[-1] in (1, 3) else np.moveaxis(pixels, 0, -1)
+        pixels = pixels if pixels.shape[-1] == 3 else np.repeat(pixels[..., :1], 3, -1)
+        times = max(1, -(-LEAST_SIDE // pixels.shape[0]))
+        shown.append(np.uint8(255 * np.clip(pixels, 0, 1)).repeat(times, 0).repeat(times, 1))
+    tallest = max(x.shape[0] for x in shown)
+    return np.concatenate([np.pad(x, [(0, tallest - x.shape[0]), (0, 0), (0, 0)]) for x in shown], 1)
+
+
+def drawing_env(name: str, space: Any) -> AbstractEnv:
+    """An environment that can draw what an observation shows; of Gymnasium's, our twin."""
+    env = make_picture_env(built_in_twin(name) or name)
+    if not isinstance(env, AbstractEnv) or not isinstance(space, spaces.Box):
+        raise EnvError(f"record --imagine: observations of {name} are {space}, which nothing here can draw. Train on pictures.")
+    return env
+
+
+def draw(env: AbstractEnv, obs: Any) -> UInt8[np.ndarray, "H W 3"]:
+    """An observation as a picture, by `state_from_obs` and `render` of its environment."""
+    return env.render(env.state_from_obs(obs))
+
+
+def with_bar(above: UInt8[np.ndarray, "H W 3"], below: UInt8[np.ndarray, "H W 3"], colour: tuple[int, int, int]) -> Any:
+    bar = np.broadcast_to(np.asarray(colour, np.uint8), (BAR, above.shape[1], 3))
+    return np.concatenate([above, bar, below])
