@@ -21,10 +21,10 @@ class Config(eqx.Module):
     capacity: int = eqx.field(default=1_000_000, static=True)  # steps that are remembered, in all environments together
     learning_starts: int = eqx.field(default=1_000, static=True)  # steps in memory before the first gradient step
     horizon: Number = 333.0  # steps: the discount is 1 - 1 / horizon
-    imagine_steps: int = eqx.field(default=15, static=True)
+    imagine_steps: int = eqx.field(default=15, static=True)  # length of imagined rollouts
     imagine_from: int = eqx.field(default=0, static=True)  # how many steps of each stretch, the last ones, are begun from; 0 = all
     lam: Number = 0.95  # of lambda-returns
-    entropy_coef: Number = 3e-4
+    entropy_coef: Number = 3e-4  # bonus for entropy; returns are scaled to about 1
     dyn_coef: Number = 1.0  # pull of the divergence at what is expected
     rep_coef: Number = 0.1  # and at what is seen
     free_nats: Number = 1.0  # divergence that costs nothing
