@@ -81,7 +81,7 @@ def test_a_run_of_an_algorithm_that_is_not_known_is_refused(trained, tmp_path, c
     _, run = trained
     (tmp_path / "config.json").write_text((run / "config.json").read_text().replace(trained[0], "sac"))
     assert main(["eval", str(tmp_path)]) == 2
-    assert "its algorithm is 'sac', and this rl4jax has ppo, dqn, impala, bc, distill" in " ".join(capsys.readouterr().err.split())
+    assert "its algorithm is 'sac', and this rl4jax has ppo, dqn, impala, dreamer, bc, distill" in " ".join(capsys.readouterr().err.split())
 
 
 def test_of_a_run_of_another_algorithm_the_settings_are_told_apart(trained, tmp_path, capsys):
