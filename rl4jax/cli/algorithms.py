@@ -64,7 +64,7 @@ TRAINED = {
         Algorithm("ppo", "PPO", TrainingOptions, ActorCriticOptions, "Train an agent with PPO.", presets.PPO),
         Algorithm("dqn", "DQN", ReplayOptions, QNetworkOptions, "Train an agent with DQN.", presets.DQN, in_steps=("epsilon",)),
         Algorithm("impala", "IMPALA", TrainingOptions, ActorCriticOptions, "Train an agent with IMPALA.", presets.IMPALA),
-        Algorithm("dreamer", "Dreamer", ReplayOptions, WorldModelOptions, "Train an agent with DreamerV3.", presets.DREAMER),
+        Algorithm("dreamer", "Dreamer", ReplayOptions, WorldModelOptions, "Train an agent with DreamerV3."),
     )
 }
 IMITATING = {

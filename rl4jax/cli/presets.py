@@ -56,5 +56,3 @@ DQN: dict[str, dict[str, Any]] = {
 IMPALA: dict[str, dict[str, Any]] = {
     "CartPole": {"total_steps": 1_000_000, "num_envs": 8, "num_steps": 80, "lr": "linear(1e-3, 0)", "max_grad_norm": 1.0},
 }
-
-DREAMER: dict[str, dict[str, Any]] = {}

@@ -42,7 +42,7 @@ class MultiEncoder(eqx.Module):
 
     def __init__(self, space: gymnasium.Space, entities: Sequence[str] = (), d_image: int = 512, d_entity: int = 64, *, key: PRNGKeyArray):
         parts = parts_of(space)
-        images = [name for name, part in parts.items() if _is_image(part)]
+        images = [name for name, part in parts.items() if is_image(part)]
         _check_entities(parts, entities)
         sets = [name for name in parts if name in entities or _has_mask(parts, name)]
         keys = iter(jax.random.split(key, max(len(images) + len(sets), 1)))
@@ -76,7 +76,8 @@ class MultiEncoder(eqx.Module):
         return {name: part for name, part in parts_of(self.space.space).items() if name not in known}
 
 
-def _is_image(space: gymnasium.Space) -> bool:
+def is_image(space: gymnasium.Space) -> bool:
+    """Whether this part of an observation is a picture."""
     return isinstance(space, spaces.Box) and len(space.shape) == 3
 
 

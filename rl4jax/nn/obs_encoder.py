@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 from rl4jax.core.spaces import StaticSpace, flatten, mask_heads, parts_of
 
 from .mlp import MLP
-from .multi_encoder import UNBOUNDED
+from .multi_encoder import UNBOUNDED, is_image
 from .pixel_stages import PixelEncoder
 from .symlog import symlog
 from .truncated_normal import dense
@@ -53,7 +53,7 @@ class ObsEncoder(eqx.Module):
 def split_space(space: gymnasium.Space) -> tuple[dict[str, Any], Any]:
     """The pictures among the parts of a space, and the other parts. A space without parts is one that is called ""."""
     parts = parts_of(space)
-    images = {name: part for name, part in parts.items() if isinstance(part, spaces.Box) and len(part.shape) == 3}
+    images = {name: part for name, part in parts.items() if is_image(part)}
     return images, spaces.Dict({name: part for name, part in parts.items() if name not in images})
 
 

@@ -40,8 +40,7 @@ def convolve(x: Float[Array, "H W I"], weight: Float[Array, "k k I O"]) -> Float
     """Weighted sums of neighbours, zeros beyond the edge."""
     (height, width, d_in), (kernel, _, _, d_out) = x.shape, weight.shape
     if height * width * kernel**2 * d_in > MOST_NEIGHBOURS:
-        last = jax.lax.conv_dimension_numbers((1, *x.shape), weight.shape, ("NHWC", "HWIO", "NHWC"))
-        return jax.lax.conv_general_dilated(x[None], weight, (1, 1), "SAME", dimension_numbers=last)[0]
+        return jax.lax.conv_general_dilated(x[None], weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))[0]
     wide = jnp.pad(x, [(kernel // 2, kernel // 2)] * 2 + [(0, 0)])
     near = [wide[i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
     return jnp.concatenate(near, -1) @ weight.reshape(-1, d_out)

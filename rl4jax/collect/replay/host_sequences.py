@@ -16,7 +16,7 @@ from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from .disk import DiskReplay
 from .host import HostReplay
 from .host_ring import draw_bits, writable
-from .layout import check_capacity, layout_of
+from .layout import check_capacity, check_stream, layout_of
 from .sequences import Sequences
 from .stretches import Index, anywhere, fresh_first, inside, num_stretches
 
@@ -119,11 +119,16 @@ class HostSequenceReplay:
         ring = self._ring.add(items._replace(**dict.fromkeys(fields)))
         rewritable = self._rewritable and self._rewritable.add(fields)
         places = self._placed(is_first, valid, np.arange(self._ring.count, ring.count))
-        gone = places.item[places.oldest % self.capacity, np.arange(self.num_streams)] < ring.count - ring.capacity
-        while (gone := gone & (places.oldest < places.added)).any():  # the ring is shared: a stream that stands still loses steps
-            places = places._replace(oldest=places.oldest + gone)
-            gone = places.item[places.oldest % self.capacity, np.arange(self.num_streams)] < ring.count - ring.capacity
-        return HostSequenceReplay(ring, rewritable, places)
+        return HostSequenceReplay(ring, rewritable, places._replace(oldest=self._still_there(places, ring.count - ring.capacity)))
+
+    def _still_there(self, places: Places, first: int) -> Int[np.ndarray, " B"]:
+        """The oldest step of each stream whose item is not before `first`: all share the ring, and one that stands still loses steps."""
+        oldest, streams = places.oldest, np.arange(self.num_streams)
+        while True:
+            gone = (oldest < places.added) & (places.item[oldest % self.capacity, streams] < first)
+            if not gone.any():
+                return oldest
+            oldest = oldest + gone
 
     def _placed(self, is_first: Bool[np.ndarray, "N B"], valid: Bool[np.ndarray, "N B"], numbers: Int[np.ndarray, " M"]) -> Places:
         """The places after steps were added; they are written down in the arrays that all views share."""
@@ -216,8 +221,7 @@ def _check(cls: type, verb: str, capacity: int, num_streams: int, like: Any, rew
     require(is_count(num_streams), f"{what}: num_streams", num_streams, "a positive integer")
     capacity = check_capacity(capacity, what, less_than=2**31)
     layout_of(like, what)
-    if not hasattr(like, "is_first"):
-        raise ShapeError(f"{what}: like is a {type(like).__name__} without is_first; it must say where episodes begin.")
+    check_stream(like, what)
     unknown = [name for name in rewritable if name == "is_first" or not hasattr(like, name)]
     require(not unknown, f"{what}: rewritable", tuple(rewritable), f"fields of {type(like).__name__} other than is_first")
     return like._replace(**dict.fromkeys(rewritable)), {name: getattr(like, name) for name in rewritable}, capacity

@@ -43,6 +43,12 @@ def layout_of(like: PyTree, what: str) -> Layout:
     return Layout(structure, tuple(tuple(x.shape) for x in leaves), tuple(x.dtype for x in leaves), names)
 
 
+def check_stream(like: Any, what: str) -> None:
+    """Raise unless a step of a stream says whether an episode begins with it."""
+    if not hasattr(like, "is_first"):
+        raise ShapeError(f"{what}: like is a {type(like).__name__} without is_first; it must say where episodes begin.")
+
+
 def split_items(items: PyTree, layout: Layout, what: str) -> tuple[list[Any], int]:
     """The leaves of a batch of items, and how many items there are; raise unless they fit the layout."""
     leaves, structure = jax.tree.flatten(items)

@@ -11,7 +11,7 @@ from rl4jax.core.contract import check_key
 from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from rl4jax.core.number import is_concrete
 
-from .layout import check_capacity, layout_of, split_items
+from .layout import check_capacity, check_stream, layout_of, split_items
 from .stretches import Index, anywhere, fresh_first, inside, num_stretches
 
 
@@ -49,8 +49,7 @@ class SequenceReplay(NamedTuple):
         capacity = check_capacity(capacity, "SequenceReplay.empty", less_than=2**30)
         require(is_count(num_streams), "SequenceReplay.empty: num_streams", num_streams, "a positive integer")
         layout = layout_of(like, "SequenceReplay.empty")
-        if not hasattr(like, "is_first"):
-            raise ShapeError(f"SequenceReplay.empty: like is a {type(like).__name__} without is_first; it must say where episodes begin.")
+        check_stream(like, "SequenceReplay.empty")
         kinds = [jax.dtypes.canonicalize_dtype(dtype) for dtype in layout.dtypes]
         leaves = [jnp.zeros((capacity, num_streams, *shape), dtype) for shape, dtype in zip(layout.shapes, kinds, strict=True)]
         none = jnp.zeros(num_streams, jnp.int32)

@@ -12,7 +12,6 @@ from gymnasium import spaces
 import rl4jax as rl
 from rl4jax.algo import dreamer
 from rl4jax.algo.dreamer.learning import METRICS
-from rl4jax.collect.replay.host_sequences import HostSequenceReplay
 
 SIZE = dreamer.Size(deter=16, hidden=8, units=8, classes=4, depth=2, groups=3, num_blocks=4, num_bins=15)
 CFG = dreamer.Config(batch_size=2, length=4, capacity=60, num_steps=4, learning_starts=20, imagine_steps=3, train_ratio=4.0, lr=1e-3)
@@ -56,7 +55,7 @@ def test_the_same_in_steps_of_ones_own_and_after_a_checkpoint(tmp_path):
         state, rollout = dreamer.collect(state, env, CFG)
         state, _ = dreamer.update(state, rollout, CFG)
     whole, _ = dreamer.train(begin(env), env, CFG, 8)
-    assert_same(jax.tree.map(lambda x: x, state.replay.storage.latent.choice), whole.replay.storage.latent.choice)
+    assert_same(state.replay.storage.latent.choice, whole.replay.storage.latent.choice)
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), state.packed.params, whole.packed.params)
 
 
@@ -64,9 +63,7 @@ def test_the_same_in_steps_of_ones_own_and_after_a_checkpoint(tmp_path):
 def test_on_the_host(where, tmp_path):
     env = rl.GymVecEnv("CartPole-v1", num_envs=2)
     agent = dreamer.Agent(env, SIZE, key=jax.random.key(0))
-    like, ring = dreamer.moment_like(agent, env), None
-    if where == "disk":
-        ring = HostSequenceReplay.on_disk(tmp_path, 30, 2, like, rewritable=("latent",))
+    ring = dreamer.replay_on_disk(tmp_path, agent, env, CFG) if where == "disk" else None
     state, metrics = dreamer.train(begin(env, ring), env, CFG, 12)
     assert int(state.num_gradient_steps) == float(metrics["train/gradient_steps"].sum()) > 20
     learned = metrics["train/gradient_steps"] > 0
@@ -83,7 +80,8 @@ def test_what_is_not_finite_is_left_out_and_nothing_is_lost():
         state, rollout = dreamer.collect(state, env, CFG)
         bad = rollout._replace(reward=jnp.full_like(rollout.reward, jnp.nan))
         after, metrics = dreamer.update(state, bad, CFG)
-        assert_same(after.learner, state.learner) if float(metrics["train/gradient_steps"]) == float(metrics["train/skipped"]) else None
+        if float(metrics["train/gradient_steps"]) == float(metrics["train/skipped"]):
+            assert_same(after.learner, state.learner)
         state = after
     assert float(metrics["train/skipped"]) > 0
     assert jax.tree.all(jax.tree.map(lambda x: bool(jnp.isfinite(x).all()), state.packed.params))
