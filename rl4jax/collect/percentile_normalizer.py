@@ -22,9 +22,9 @@ class PercentileNormalizer(NamedTuple):
     [0.5]
     """
 
-    low: Number  # share of the returns below the low percentile
-    high: Number
-    decay: Number  # how much of the old average stays at an update
+    low: Float[Array, ""]  # share of the returns below the low percentile
+    high: Float[Array, ""]
+    decay: Float[Array, ""]  # how much of the old average stays at an update
     low_return: Float[Array, ""]
     high_return: Float[Array, ""]
     seeded: Bool[Array, ""]  # whether there was an update
@@ -39,8 +39,9 @@ class PercentileNormalizer(NamedTuple):
         if is_concrete(decay):
             good = bool(np.all((np.asarray(decay) >= 0) & (np.asarray(decay) < 1)))
             require(good, "PercentileNormalizer: decay", decay, "in [0, 1)", "With 1 nothing but the first update would ever count.")
+        settings = (jnp.asarray(x, jnp.float32) for x in (low, high, decay))  # arrays: a checkpoint holds them
         begun = jnp.asarray(0.0 if start is None else start, jnp.float32)
-        return cls(low, high, decay, begun, jnp.copy(begun), jnp.asarray(start is not None))
+        return cls(*settings, begun, jnp.copy(begun), jnp.asarray(start is not None))
 
     def update(self, returns: Float[Array | np.ndarray, "*N"]) -> "PercentileNormalizer":
         """Take in returns of any shape: `average = decay * average + (1 - decay) * percentile`. The first are taken as they are.
@@ -50,7 +51,7 @@ class PercentileNormalizer(NamedTuple):
         returns = jnp.asarray(returns, jnp.float32)
         if not jnp.size(returns):
             raise ShapeError(f"PercentileNormalizer.update: returns has shape {jnp.shape(returns)}; at least one is needed.")
-        shares = jnp.stack([jnp.asarray(self.low), jnp.asarray(self.high)])
+        shares = jnp.stack([self.low, self.high])
         finite = jnp.isfinite(returns)
         returns = jax.lax.stop_gradient(jnp.where(finite, returns, jnp.nan))
         found = jnp.nanquantile(returns, shares).astype(jnp.float32)

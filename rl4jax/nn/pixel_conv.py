@@ -14,9 +14,15 @@ MOST_NEIGHBOURS = 2**16  # numbers per picture; beyond it a convolution needs le
 # for an even pixel and for an odd one.
 FROM = np.array([[[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]], [[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]]], np.float32)
 
+# Of a pixel of a cell, the even or the odd one: in which cell and at which place there is each of its neighbours.
+CELLS = np.array([[[[2 * y + p - a == k for k in range(KERNEL)] for p in range(2)] for y in range(3)] for a in range(2)], np.float32)
+
 
 class Conv(eqx.Module):
-    """A convolution that keeps the sides, channels last. Weights are as in `truncated_linear`."""
+    """A convolution that keeps the sides, channels last, before the sides are halved or after they were doubled.
+
+    Weights are as in `truncated_linear`.
+    """
 
     weight: Float[Array, "k k I O"]
     bias: Float[Array, " O"]
@@ -25,11 +31,16 @@ class Conv(eqx.Module):
         self.weight = truncated_weights(key, (KERNEL, KERNEL, d_in, d_out), d_in * KERNEL**2)
         self.bias = jnp.zeros(d_out)
 
-    def __call__(self, x: Float[Array, "H W I"]) -> Float[Array, "H W O"]:
-        return convolve(x, self.weight) + self.bias
+    def pooled(self, x: Float[Array, "H W I"]) -> Float[Array, "H//2 W//2 O"]:
+        """Convolve, then take the largest of each 2 x 2 pixels: these four see 3 x 3 cells of 2 x 2 pixels."""
+        weight = jnp.einsum("aypk,bxql,klio->yxpqiabo", CELLS, CELLS, self.weight)
+        height, width, d_in = x.shape
+        cells = jnp.swapaxes(x.reshape(height // 2, 2, width // 2, 2, d_in), 1, 2).reshape(height // 2, width // 2, 4 * d_in)
+        four = convolve(cells, weight.reshape(3, 3, 4 * d_in, -1))
+        return four.reshape(height // 2, width // 2, 4, -1).max(2) + self.bias
 
     def of_doubled(self, x: Float[Array, "H W I"]) -> Float[Array, "2*H 2*W O"]:
-        """The same of the picture with each pixel four times, without making it: its 5 x 5 pixels are 3 x 3 different ones."""
+        """Convolve the picture with each pixel four times, without making it: its 5 x 5 pixels are 3 x 3 different ones."""
         weight = jnp.einsum("ayk,bxl,klio->yxiabo", FROM, FROM, self.weight)
         height, width, d_in = x.shape
         four = convolve(x, weight.reshape(3, 3, d_in, -1)).reshape(height, width, 2, 2, -1)

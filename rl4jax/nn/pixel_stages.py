@@ -48,10 +48,7 @@ class PixelEncoder(eqx.Module):
         x = image - 0.5
         x = x if self.channels_last else jnp.moveaxis(x, 0, -1)
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            x = conv(x)
-            height, width, channels = x.shape
-            x = x.reshape(height // 2, 2, width // 2, 2, channels).max((1, 3))
-            x = jax.nn.silu(at_each_pixel(norm, x))
+            x = jax.nn.silu(at_each_pixel(norm, conv.pooled(x)))
         return x.ravel()
 
 

@@ -15,12 +15,14 @@ def by_xla(x, conv):
 
 
 @pytest.mark.parametrize("most", [0, 2**15], ids=["convolution", "product"])
-@pytest.mark.parametrize("shape", [(4, 6, 3), (3, 3, 1), (8, 8, 5)])
+@pytest.mark.parametrize("shape", [(4, 6, 3), (2, 2, 1), (8, 8, 5)])
 def test_both_ways_are_the_convolution(shape, most, monkeypatch, getkey):
     monkeypatch.setattr(pixel_conv, "MOST_NEIGHBOURS", most)
     conv = pixel_conv.Conv(shape[-1], 4, key=getkey())
     conv = eqx.tree_at(lambda c: c.bias, conv, jnp.arange(4.0))
     x = jax.random.normal(getkey(), shape)
-    np.testing.assert_allclose(conv(x), by_xla(x, conv), atol=1e-5)
+    height, width, _ = shape
+    halved = by_xla(x, conv).reshape(height // 2, 2, width // 2, 2, -1).max((1, 3))
+    np.testing.assert_allclose(conv.pooled(x), halved, atol=1e-5)
     doubled = jnp.repeat(jnp.repeat(x, 2, 0), 2, 1)
     np.testing.assert_allclose(conv.of_doubled(x), by_xla(doubled, conv), atol=1e-5)

@@ -18,6 +18,13 @@ UNIMIX = 0.01  # share of the probability that all choices have in common
 LEAST_STD, MOST_STD, STD_SHIFT = 0.1, 1.0, 2.0
 
 
+class BoundedSpread(Normal):
+    """A normal distribution whose spread is bounded already, by the space: it may be as wide as that is."""
+
+    def clamped_log_std(self) -> Float[Array, "*S"]:
+        return jnp.broadcast_to(self.log_std, self.mean.shape)
+
+
 def check_actions(space: gymnasium.Space) -> None:
     """Raise unless an agent can act in this space."""
     if isinstance(space, spaces.Box):
@@ -46,7 +53,7 @@ def distribution(space: Any, outputs: Float[Array, " O"]) -> AbstractDistributio
         middle, half = middle_and_half(space)
         mean, spread = (x.reshape(space.shape) for x in jnp.split(outputs, 2))
         std = (MOST_STD - LEAST_STD) * jax.nn.sigmoid(spread + STD_SHIFT) + LEAST_STD
-        return Normal(jnp.asarray(middle) + half * jnp.tanh(mean), jnp.log(half * std))
+        return BoundedSpread(jnp.asarray(middle) + half * jnp.tanh(mean), jnp.log(half * std))
     if isinstance(space, spaces.Discrete):
         return Categorical(mixed(outputs))
     sizes = [int(n) for n in space.nvec.ravel()]

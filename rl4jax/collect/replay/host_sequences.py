@@ -20,6 +20,8 @@ from .layout import check_capacity, check_stream, layout_of
 from .sequences import Sequences
 from .stretches import Index, anywhere, fresh_first, inside, num_stretches
 
+MOST_IN_CHECKPOINT = 100_000  # steps
+
 
 class Places(NamedTuple):
     """Where the steps of each stream are in the ring that all share."""
@@ -71,11 +73,13 @@ class HostSequenceReplay:
     ) -> "HostSequenceReplay":
         """In files of a folder, as a `DiskReplay`: a checkpoint says where steps are, and a killed run goes on from it.
 
-        What was rewritten after the checkpoint stays so.
+        What may be rewritten is part of the checkpoint if all streams together hold at most `MOST_IN_CHECKPOINT` steps. Of more it is in
+        files too, and what was rewritten after the checkpoint stays so.
         """
         kept, fields, capacity = _check(cls, "on_disk", capacity, num_streams, like, rewritable)
         slots, folder = capacity * num_streams, Path(folder)
-        rewritten = DiskReplay(folder / "rewritable", slots, fields) if fields else None
+        small = slots <= MOST_IN_CHECKPOINT
+        rewritten = (HostReplay.empty(slots, fields) if small else DiskReplay(folder / "rewritable", slots, fields)) if fields else None
         return cls(DiskReplay(folder / "steps", slots, kept), rewritten, _no_places(capacity, num_streams))
 
     @property

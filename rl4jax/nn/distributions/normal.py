@@ -81,7 +81,7 @@ class Normal(AbstractDistribution):
     def tempered(self, temperature: Number) -> "Normal":
         """The variance times the temperature. The clamp holds here too: `log_std` gets no larger than 2."""
         check_temperature(self, temperature)
-        return Normal(self.mean, jnp.clip(self.log_std, LOG_STD_MIN, LOG_STD_MAX) + 0.5 * jnp.log(temperature))
+        return type(self)(self.mean, self.clamped_log_std() + 0.5 * jnp.log(temperature))
 
     def clamped_log_std(self) -> Float[Array, "*S"]:
         """`log_std` as it is used: inside [-5, 2], one per element."""

@@ -103,6 +103,8 @@ def test_the_spread_of_continuous_actions_is_bounded():
     np.testing.assert_allclose(actions.as_vector(box, jnp.array([2.0, 0.25])), [1.0, -0.5])
     wide = [actions.distribution(box, jnp.array([0.0, 0.0, x, x])) for x in (-100.0, 100.0)]
     np.testing.assert_allclose([float(jnp.exp(pi.log_std[0])) / 2 for pi in wide], [0.1, 1.0], rtol=1e-5)
+    huge = actions.distribution(spaces.Box(-1000, 1000, (1,)), jnp.zeros(2))
+    np.testing.assert_allclose(huge.sample_from(jnp.ones(1)), 892.7174, rtol=1e-6)
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.MultiDiscrete([3, 2])])

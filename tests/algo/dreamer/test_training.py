@@ -1,5 +1,6 @@
 """Dreamer's verbs: in-graph and on the host, saved and resumed, and with bad input. Small networks: that it learns is shown elsewhere."""
 
+import contextlib
 import functools
 from typing import Any, NamedTuple
 
@@ -21,14 +22,21 @@ def begin(env, replay=None):
     return dreamer.init(dreamer.Agent(env, SIZE, key=jax.random.key(0)), env, CFG, key=jax.random.key(1), replay=replay)
 
 
+def on_disk(env, tmp_path):
+    return dreamer.replay_on_disk(tmp_path / "ring", dreamer.Agent(env, SIZE, key=jax.random.key(0)), env, CFG)
+
+
 @functools.cache
 def in_graph():
     return rl.VecEnv(rl.envs.CartPole(), num_envs=2)
 
 
+def arrays(tree):
+    return jax.tree.leaves(jax.tree.map(lambda x: jax.random.key_data(x) if rl.core.contract.is_key(x) else x, tree))
+
+
 def assert_same(ours, theirs):
-    ours, theirs = (jax.tree.map(lambda x: jax.random.key_data(x) if rl.core.contract.is_key(x) else x, tree) for tree in (ours, theirs))
-    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+    jax.tree.map(np.testing.assert_array_equal, arrays(ours), arrays(theirs))
 
 
 def test_gradient_steps_follow_the_ratio_and_the_ring_turns():
@@ -59,12 +67,33 @@ def test_the_same_in_steps_of_ones_own_and_after_a_checkpoint(tmp_path):
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), state.packed.params, whole.packed.params)
 
 
+@pytest.mark.parametrize("where", ["graph", "memory", "disk"])
+def test_a_checkpoint_is_all_of_a_run(where, tmp_path):
+    """To the last bit: weights, latents, environments, chance."""
+    path = tmp_path / "state.safetensors"
+
+    def fresh():
+        env = in_graph() if where == "graph" else rl.GymVecEnv("CartPole-v1", num_envs=2)
+        return env, begin(env, on_disk(env, tmp_path) if where == "disk" else None)
+
+    def rest(state, env):
+        if where != "graph":  # an environment on the host cannot be saved: a new episode begins
+            state = state._replace(playing=rl.collect.begin(state.policy, env, key=jax.random.key(2)))
+        return arrays(dreamer.train(state, env, CFG, 4)[0])
+
+    env, state = fresh()
+    state, _ = dreamer.train(state, env, CFG, 5)
+    with state.replay.checkpointed() if where != "graph" else contextlib.nullcontext():
+        rl.save(path, state)
+    whole = jax.tree.map(np.array, rest(state, env))  # copies: what is on disk is written again
+    env, other = fresh()
+    assert_same(rest(rl.load(path, other), env), whole)
+
+
 @pytest.mark.parametrize("where", ["memory", "disk"])
 def test_on_the_host(where, tmp_path):
     env = rl.GymVecEnv("CartPole-v1", num_envs=2)
-    agent = dreamer.Agent(env, SIZE, key=jax.random.key(0))
-    ring = dreamer.replay_on_disk(tmp_path, agent, env, CFG) if where == "disk" else None
-    state, metrics = dreamer.train(begin(env, ring), env, CFG, 12)
+    state, metrics = dreamer.train(begin(env, on_disk(env, tmp_path) if where == "disk" else None), env, CFG, 12)
     assert int(state.num_gradient_steps) == float(metrics["train/gradient_steps"].sum()) > 20
     learned = metrics["train/gradient_steps"] > 0
     assert np.isfinite(metrics["train/loss"][learned]).all()

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import rl4jax as rl
+from rl4jax.collect.replay import host_sequences
 from rl4jax.collect.replay.host_sequences import HostSequenceReplay
 from rl4jax.collect.replay.sequences import SequenceReplay
+from tests.fresh_process import run
 
+WHERE = pytest.mark.parametrize("where", ["memory", "disk", "large disk"])
 NUM_STREAMS, CAPACITY, LENGTH = 3, 11, 4
 
 
@@ -26,7 +29,9 @@ LIKE = Item(np.int32(0), np.bool_(False), {"a": np.float32(0)})
 def make(where, tmp_path):
     if where == "memory":
         return HostSequenceReplay.empty(CAPACITY, NUM_STREAMS, LIKE, rewritable=("mark",))
-    return HostSequenceReplay.on_disk(tmp_path / "ring", CAPACITY, NUM_STREAMS, LIKE, rewritable=("mark",))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_sequences, "MOST_IN_CHECKPOINT", 0 if where == "large disk" else 10**5)
+        return HostSequenceReplay.on_disk(tmp_path / "ring", CAPACITY, NUM_STREAMS, LIKE, rewritable=("mark",))
 
 
 def batches(seed, num_adds, share=1.0):
@@ -45,7 +50,7 @@ def assert_same(ours, theirs):
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
-@pytest.mark.parametrize("where", ["memory", "disk"])
+@WHERE
 def test_the_same_key_draws_what_it_draws_in_graph(where, tmp_path):
     host, graph = make(where, tmp_path), SequenceReplay.empty(CAPACITY, NUM_STREAMS, jax.tree.map(jnp.asarray, LIKE))
     for i, (items, valid) in enumerate(batches(0, 25, share=0.8)):
@@ -63,7 +68,7 @@ def test_the_same_key_draws_what_it_draws_in_graph(where, tmp_path):
         host, graph = host.rewrite(ours, mark=marks), graph.rewrite(theirs, mark=jax.tree.map(jnp.asarray, marks))
 
 
-@pytest.mark.parametrize("where", ["memory", "disk"])
+@WHERE
 def test_a_stream_that_stands_still_loses_its_oldest_steps(where, tmp_path):
     ring = make(where, tmp_path)
     for t in range(60):
@@ -77,7 +82,7 @@ def test_a_stream_that_stands_still_loses_its_oldest_steps(where, tmp_path):
     np.testing.assert_array_equal(drawn.items.mark["a"], drawn.items.number)
 
 
-@pytest.mark.parametrize("where", ["memory", "disk"])
+@WHERE
 def test_a_run_goes_on_from_its_checkpoint(where, tmp_path):
     ring, steps = make(where, tmp_path), list(batches(1, 30))
     for items, valid in steps[:15]:
@@ -92,6 +97,8 @@ def test_a_run_goes_on_from_its_checkpoint(where, tmp_path):
             ring = ring.add(items, valid)
             ring, drawn = ring.sample_fresh(3, LENGTH, key=jax.random.key(i))
             seen.append(jax.tree.map(np.array, drawn))
+            if where != "large disk":  # there it stays rewritten
+                ring = ring.rewrite(drawn, mark={"a": drawn.items.mark["a"] + 0.5})
         return seen
 
     whole = rest(ring)  # what is written after the checkpoint is written again
@@ -131,3 +138,12 @@ def test_only_rewritable_fields_are_rewritten(tmp_path):
     ring = make("memory", tmp_path).add(nothing((5, 3)))
     with pytest.raises(rl.ConfigError, match=r"fields = \['number'\] must be the rewritable ones, \['mark'\]"):
         ring.rewrite(ring.sample(1, 1, key=jax.random.key(0)), number=np.zeros((1, 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_million_pictures_need_no_memory_of_their_own(tmp_path):
+    """64 x 64 x 3 bytes each: 12.3 GB, and 2 GB of latents."""
+    out = run("from tests.collect.replay.stream_of_pictures import live; live()", str(tmp_path / "ring"), timeout=3600)
+    assert out.returncode == 0, out.stderr
+    assert int(out.stdout.split()[-1]) < 2**20  # kB of anonymous memory, at most
