@@ -18,7 +18,7 @@ class Row:
     ours: list[float]
     peer_name: str
     peer: list[float]
-    at_least: float  # the ratio we promise
+    at_least: float  # the ratio we promise; 0 if none
 
     @property
     def ratio(self) -> float:

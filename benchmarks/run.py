@@ -13,6 +13,7 @@ import sys  # noqa: E402
 from statistics import median  # noqa: E402
 
 import dqn_speed  # noqa: E402
+import dreamer_speed  # noqa: E402
 import env_steps  # noqa: E402
 import jax  # noqa: E402
 import nn_speed  # noqa: E402
@@ -23,12 +24,12 @@ from rich.table import Table  # noqa: E402
 
 
 def main() -> int:
-    rows = [row for module in (env_steps, ppo_speed, dqn_speed, replay_speed, nn_speed) for row in module.rows()]
+    rows = [row for module in (env_steps, ppo_speed, dqn_speed, replay_speed, nn_speed, dreamer_speed) for row in module.rows()]
     table = Table("comparison", "rl4jax", "peer", "ratio", "promised", title=f"{os.cpu_count()} cores, jax {jax.__version__}, medians")
     for row in rows:
         kept = "[green]" if row.ratio >= row.at_least else "[red]"
-        ours, peer = f"{median(row.ours):,.0f} {row.unit}", f"{median(row.peer):,.0f} ({row.peer_name})"
-        table.add_row(row.name, ours, peer, f"{kept}{row.ratio:.2f}x", f"{row.at_least:.1f}x")
+        ours, peer = f"{in_short(median(row.ours))} {row.unit}", f"{in_short(median(row.peer))} ({row.peer_name})"
+        table.add_row(row.name, ours, peer, f"{kept}{row.ratio:.2f}x", f"{row.at_least:.1f}x" if row.at_least else "")
     Console(width=150).print(table)
 
     results = pathlib.Path("bench-results") / "bench.json"
@@ -37,6 +38,10 @@ def main() -> int:
     results.write_text(json.dumps({"machine": machine, "rows": [dataclasses.asdict(row) | {"ratio": row.ratio} for row in rows]}, indent=2))
     print(f"written to {results}")
     return sum(row.ratio < row.at_least for row in rows)
+
+
+def in_short(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 if __name__ == "__main__":

@@ -119,7 +119,9 @@ def world_model_loss(model, moments):
         deter = model.advance(deter * keep, stoch * keep, action[t - 1] * keep)
         log_probs = model.log_probs(model.posterior(torch.cat([deter, tokens[t]], -1)))
         stoch = model.draw(log_probs)
-        deters.append(deter), stochs.append(stoch), posteriors.append(log_probs)
+        deters.append(deter)
+        stochs.append(stoch)
+        posteriors.append(log_probs)
     deters, stochs, post = torch.stack(deters), torch.stack(stochs), torch.stack(posteriors)
     prior = model.log_probs(model.prior(deters))
 

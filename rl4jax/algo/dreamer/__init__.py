@@ -4,7 +4,6 @@ Differs from the authors' code: the policy has a uniform share of 1 %, as the pa
 """
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,11 +25,9 @@ from rl4jax.core.contract import check_key
 from rl4jax.core.errors import require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.on_device import on_device
-from rl4jax.core.spaces import struct_of
 from rl4jax.core.vec_env import check_vec_env
 from rl4jax.nn.model_check import check_model
 from rl4jax.nn.packed import Packed, pack
-from rl4jax.nn.trunk import HasSpaces
 
 from .agent import REPRESENTATIONS as REPRESENTATIONS, Agent as Agent
 from .behaviour import actor_critic_loss as actor_critic_loss
@@ -42,8 +39,9 @@ from .learning import Learner, earned, keys_of_step, learn, loss as loss, make_o
 from .on_host import update_on_host
 from .prototypes import Prototypes as Prototypes
 from .representation import BarlowTwins as BarlowTwins, Decoder as Decoder, InfoNCE as InfoNCE, Representation as Representation
+from .ring import check_replay, make_replay, moment_like as moment_like, replay_on_disk as replay_on_disk
 from .sizes import SIZES as SIZES, Size as Size
-from .stream import Moment as Moment, as_stream, stored
+from .stream import Moment as Moment, as_stream
 from .world_model import world_model_loss as world_model_loss
 
 
@@ -89,11 +87,11 @@ def init(
     *,
     key: PRNGKeyArray,
     opt: optax.GradientTransformation | None = None,
-    replay: HostSequenceReplay | None = None,
+    replay: SequenceReplay | HostSequenceReplay | None = None,
 ) -> State:
     """The state before the first update: all environments reset, nothing remembered.
 
-    `replay` may be a ring of your own for environments on the host, such as `dreamer.replay_on_disk(folder, model, env, cfg)`.
+    `replay` may be a ring of your own; for environments on the host, such as `dreamer.replay_on_disk(folder, model, env, cfg)`.
     """
     check_vec_env(env, "dreamer.init")
     require(isinstance(model, Agent), "dreamer.init: model", type(model).__name__, "a dreamer.Agent", "Use dreamer.Agent(env, key=key).")
@@ -108,7 +106,7 @@ def init(
         slow_value=jax.tree.map(jnp.copy, pack(model.value)),
         opt_state=(opt or make_optimizer(cfg, 0)).init(packed.params),
         normalizer=PercentileNormalizer.create(decay=cfg.return_decay, start=0.0),
-        replay=make_replay(model, env, each) if replay is None else replay,
+        replay=make_replay(model, env, each) if replay is None else check_replay(replay, model, env, cfg),
         playing=begin(model, env, key=begin_key),
         last_reward=jnp.zeros(env.num_envs),
         credit=jnp.zeros(()),
@@ -116,26 +114,6 @@ def init(
         num_gradient_steps=jnp.zeros((), jnp.int32),
         key=key,
     )
-
-
-def make_replay(model: Agent, env: AnyVecEnv, capacity: int) -> SequenceReplay | HostSequenceReplay:
-    """An empty ring for so many steps of each environment: on the device, or in the memory of the host."""
-    like = moment_like(model, env)
-    if isinstance(env, GymVecEnv):
-        return HostSequenceReplay.empty(capacity, env.num_envs, like, rewritable=("latent",))
-    return SequenceReplay.empty(capacity, env.num_envs, like)
-
-
-def replay_on_disk(folder: str | os.PathLike[str], model: Agent, env: AnyVecEnv, cfg: Config) -> HostSequenceReplay:
-    """The same in files of a folder, for environments on the host: give it to `dreamer.init`."""
-    return HostSequenceReplay.on_disk(folder, cfg.capacity // env.num_envs, env.num_envs, moment_like(model, env), rewritable=("latent",))
-
-
-def moment_like(model: Agent, env: HasSpaces) -> Moment:
-    """Shapes and dtypes of one step of a stream."""
-    latent, vector = jax.eval_shape(model.initial_carry)
-    number, flag = (jax.eval_shape(lambda d=d: jnp.zeros((), d)) for d in (jnp.float32, jnp.bool_))
-    return Moment(struct_of(env.single_observation_space), vector, number, flag, flag, flag, jax.eval_shape(stored, latent))
 
 
 def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:

@@ -92,6 +92,18 @@ class HostSequenceReplay:
         return self._places.age.shape[1]
 
     @property
+    def like(self) -> Any:
+        """Shapes and dtypes of one step of one stream."""
+        none = np.zeros(0, np.int64)  # reads nothing, and tells what items are
+        fields = self._rewritable.at(none) if self._rewritable else {}
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self._ring.at(none)._replace(**fields))
+
+    @property
+    def rewritable(self) -> tuple[str, ...]:
+        """The fields that `rewrite` may replace."""
+        return tuple(sorted(self._rewritable.at(np.zeros(0, np.int64)))) if self._rewritable else ()
+
+    @property
     def size(self) -> int:
         """Steps in all streams."""
         return int((self._places.added - self._places.oldest).sum())
@@ -119,7 +131,7 @@ class HostSequenceReplay:
                 f"[N, {self.num_streams}], one for each step."
             )
         items = jax.tree.map(lambda x: x[valid], items)  # in the order of time
-        fields = {name: getattr(items, name) for name in self._names()}
+        fields = {name: getattr(items, name) for name in self.rewritable}
         ring = self._ring.add(items._replace(**dict.fromkeys(fields)))
         rewritable = self._rewritable and self._rewritable.add(fields)
         places = self._placed(is_first, valid, np.arange(self._ring.count, ring.count))
@@ -162,8 +174,8 @@ class HostSequenceReplay:
 
     def rewrite(self, sequences: Sequences, **fields: PyTree) -> "HostSequenceReplay":
         """Replace the rewritable fields, all of them, of the steps of stretches that were just drawn."""
-        names = self._names()
-        require(sorted(fields) == sorted(names), "HostSequenceReplay.rewrite: fields", sorted(fields), f"the rewritable ones, {names}")
+        names = self.rewritable
+        require(tuple(sorted(fields)) == names, "HostSequenceReplay.rewrite: fields", sorted(fields), f"the rewritable ones, {[*names]}")
         slots = self._slots(sequences.rows, sequences.streams).ravel()
         flat = {name: jax.tree.map(lambda x: np.asarray(x).reshape(len(slots), *x.shape[2:]), fields[name]) for name in names}
         self._rewritable.rewrite(slots, flat)
@@ -201,10 +213,6 @@ class HostSequenceReplay:
 
     def _slots(self, rows: Int[Any, "L N"], streams: Int[Any, " N"]) -> Int[np.ndarray, "L N"]:
         return self._places.item[np.asarray(rows), np.asarray(streams)] % self._ring.capacity
-
-    def _names(self) -> list[str]:
-        """Of the rewritable fields."""
-        return sorted(self._rewritable.at(np.zeros(0, np.int64))) if self._rewritable else []
 
     def __repr__(self) -> str:
         return f"HostSequenceReplay(size={self.size}, capacity={self.capacity} x {self.num_streams})"

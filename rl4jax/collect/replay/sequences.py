@@ -69,6 +69,11 @@ class SequenceReplay(NamedTuple):
         return self.age.shape[1]
 
     @property
+    def like(self) -> Any:
+        """Shapes and dtypes of one step of one stream."""
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype), self.storage)
+
+    @property
     def size(self) -> Int32[Array, ""]:
         """Steps in all streams."""
         return jnp.minimum(self.added, self.capacity).sum()

@@ -13,6 +13,8 @@ from gymnasium import spaces
 import rl4jax as rl
 from rl4jax.algo import dreamer
 from rl4jax.algo.dreamer.learning import METRICS
+from rl4jax.collect.replay.host_sequences import HostSequenceReplay
+from rl4jax.collect.replay.sequences import SequenceReplay
 
 SIZE = dreamer.Size(deter=16, hidden=8, units=8, classes=4, depth=2, groups=3, num_blocks=4, num_bins=15)
 CFG = dreamer.Config(batch_size=2, length=4, capacity=60, num_steps=4, learning_starts=20, imagine_steps=3, train_ratio=4.0, lr=1e-3)
@@ -29,6 +31,10 @@ def on_disk(env, tmp_path):
 @functools.cache
 def in_graph():
     return rl.VecEnv(rl.envs.CartPole(), num_envs=2)
+
+
+def host():
+    return rl.GymVecEnv("CartPole-v1", num_envs=2)
 
 
 def arrays(tree):
@@ -73,7 +79,7 @@ def test_a_checkpoint_is_all_of_a_run(where, tmp_path):
     path = tmp_path / "state.safetensors"
 
     def fresh():
-        env = in_graph() if where == "graph" else rl.GymVecEnv("CartPole-v1", num_envs=2)
+        env = in_graph() if where == "graph" else host()
         return env, begin(env, on_disk(env, tmp_path) if where == "disk" else None)
 
     def rest(state, env):
@@ -92,12 +98,12 @@ def test_a_checkpoint_is_all_of_a_run(where, tmp_path):
 
 @pytest.mark.parametrize("where", ["memory", "disk"])
 def test_on_the_host(where, tmp_path):
-    env = rl.GymVecEnv("CartPole-v1", num_envs=2)
+    env = host()
     state, metrics = dreamer.train(begin(env, on_disk(env, tmp_path) if where == "disk" else None), env, CFG, 12)
     assert int(state.num_gradient_steps) == float(metrics["train/gradient_steps"].sum()) > 20
     learned = metrics["train/gradient_steps"] > 0
     assert np.isfinite(metrics["train/loss"][learned]).all()
-    evaluation = rl.evaluate(state.policy, rl.GymVecEnv("CartPole-v1", num_envs=2), num_episodes=2, key=jax.random.key(2))
+    evaluation = rl.evaluate(state.policy, host(), num_episodes=2, key=jax.random.key(2))
     assert float(evaluation.lengths.mean()) > 5
 
 
@@ -123,6 +129,10 @@ class Toy(NamedTuple):
     single_action_space: Any = spaces.Discrete(2)
 
 
+def like():
+    return dreamer.moment_like(dreamer.Agent(in_graph(), SIZE, key=jax.random.key(0)), in_graph())
+
+
 VECTOR = spaces.Box(-1, 1, (3,))
 
 
@@ -139,6 +149,19 @@ VECTOR = spaces.Box(-1, 1, (3,))
             rl.ConfigError,
             r"dreamer.Config.capacity = 100 must be at least \(length \+ 1\) \* num_envs = 130",
         ),
+        (lambda: begin(in_graph(), SequenceReplay.empty(30, 3, like())), rl.ShapeError, r"in 2 streams, its items .* in 3, of which"),
+        (
+            lambda: begin(in_graph(), SequenceReplay.empty(30, 2, like()._replace(reward=jnp.int32(0)))),
+            rl.ShapeError,
+            "is not for the steps",
+        ),
+        (lambda: begin(in_graph(), SequenceReplay.empty(4, 2, like())), rl.ConfigError, "replay.capacity = 4 must be more than cfg.length"),
+        (
+            lambda: begin(in_graph(), HostSequenceReplay.empty(30, 2, like())),
+            rl.ConfigError,
+            "in-graph, = 'HostSequenceReplay' must be a SequenceReplay",
+        ),
+        (lambda: begin(host(), HostSequenceReplay.empty(30, 2, like())), rl.ShapeError, r"of which \(\) may be rewritten"),
         (lambda: dreamer.Config(lam=2.0), rl.ConfigError, "lam"),
         (lambda: dreamer.Config(imagine_from=65), rl.ConfigError, "imagine_from = 65 must be at most length = 64"),
     ],
