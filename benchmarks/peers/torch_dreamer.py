@@ -20,7 +20,7 @@ D_OBS, D_ACTION = 4, 2
 BATCH, LENGTH, AHEAD = 16, 64, 15
 DISCOUNT, LAM, UNIMIX = 1 - 1 / 333, 0.95, 0.01
 SIZES = {  # deter, hidden, units, groups, classes, bins
-    "tiny": (128, 64, 64, 8, 8, 63),
+    "tiny": (256, 64, 64, 32, 4, 63),
     "1m": (512, 64, 64, 32, 4, 255),
 }
 BLOCKS = 8

@@ -20,7 +20,7 @@ REWARDS = jnp.array([0.0, 0.0, 1.0, -1.0, 0.0, 2.0, 0.0, 5.0])  # for coming to 
 
 
 class Corridor(rl.AbstractEnv):
-    """Left or right, from the first cell to the last, which ends the episode."""
+    """Left or right, from any cell to the last, which ends the episode."""
 
     @property
     def observation_space(self):
@@ -31,7 +31,8 @@ class Corridor(rl.AbstractEnv):
         return spaces.Discrete(2)
 
     def reset(self, key):
-        return jnp.int32(0), jax.nn.one_hot(0, NUM_CELLS)
+        cell = jax.random.randint(key, (), 0, NUM_CELLS - 1, jnp.int32)
+        return cell, jax.nn.one_hot(cell, NUM_CELLS)
 
     def step(self, state, action, key):
         state = jnp.clip(state + 2 * jnp.asarray(action, jnp.int32) - 1, 0, NUM_CELLS - 1)
@@ -39,7 +40,7 @@ class Corridor(rl.AbstractEnv):
         return state, rl.Step(obs=jax.nn.one_hot(state, NUM_CELLS), reward=REWARDS[state], terminated=ended, truncated=jnp.array(False))
 
 
-CFG = dreamer.Config(num_steps=1000, batch_size=16, length=20, capacity=30_000, lr=rl.Linear(0.0, 1e-3, 100))
+CFG = dreamer.Config(num_steps=1000, batch_size=16, length=20, capacity=30_000, free_nats=0.1, lr=rl.Linear(2e-3, 0.0, 3000))
 
 
 @functools.partial(jax.jit, static_argnames="num_steps")
@@ -90,7 +91,8 @@ def test_fifteen_steps_ahead(seed):
         stream, real, _ = as_stream(rollout, state.last_reward)
         rings.append(state.replay.add(stream, real))
     params = learned(state.packed, state.opt_state, rings[0], jax.random.key(seed + 20), 3000)
-    asked = rings[1].sample(2000, SEEN + AHEAD, key=jax.random.key(seed + 30)).items
+    asked = rings[1].sample(10_000, SEEN + AHEAD, key=jax.random.key(seed + 30)).items
+    asked = jax.tree.map(lambda x: x[:, asked.is_first[0]], asked)  # whole episodes, or their beginnings
     reward, goes_on = foreseen(state.packed.with_params(params).model, asked)
     # After an end nothing follows from the actions: a new episode begins. The steps up to it count.
     alive = ~jnp.cumsum(asked.is_first[SEEN:], 0).astype(bool)
