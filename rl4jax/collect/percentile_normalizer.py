@@ -39,9 +39,9 @@ class PercentileNormalizer(NamedTuple):
         if is_concrete(decay):
             good = bool(np.all((np.asarray(decay) >= 0) & (np.asarray(decay) < 1)))
             require(good, "PercentileNormalizer: decay", decay, "in [0, 1)", "With 1 nothing but the first update would ever count.")
-        settings = (jnp.asarray(x, jnp.float32) for x in (low, high, decay))  # arrays: a checkpoint holds them
+        low, high, decay = (jnp.asarray(x, jnp.float32) for x in (low, high, decay))  # a checkpoint holds them
         begun = jnp.asarray(0.0 if start is None else start, jnp.float32)
-        return cls(*settings, begun, jnp.copy(begun), jnp.asarray(start is not None))
+        return cls(low, high, decay, begun, jnp.copy(begun), jnp.asarray(start is not None))
 
     def update(self, returns: Float[Array | np.ndarray, "*N"]) -> "PercentileNormalizer":
         """Take in returns of any shape: `average = decay * average + (1 - decay) * percentile`. The first are taken as they are.
