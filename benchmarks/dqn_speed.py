@@ -5,7 +5,7 @@ Every contestant is a process of its own, at its best of one and two threads.
 
 import contextlib
 
-from measure import NUM_ROUNDS, Row, say
+from measure import Row, say, take_turns
 from peers.peer import best_of_threads
 
 CONTESTANTS = {
@@ -16,16 +16,12 @@ CONTESTANTS = {
 
 
 def rows() -> list[Row]:
-    rates = {name: [] for name in CONTESTANTS}
     with contextlib.ExitStack() as stack:
         peers = {}
         for name, (program, *args) in CONTESTANTS.items():
             say(f"DQN: {name}, with one thread and with two")
             peers[name] = stack.enter_context(best_of_threads(program, *args))[0]
-        for i in range(NUM_ROUNDS):
-            say(f"DQN: round {i + 1} of {NUM_ROUNDS}")
-            for name, peer in peers.items():
-                rates[name].append(peer.go())
+        rates = take_turns("DQN", peers)
     unit = "env steps/s"
     return [
         Row("DQN, in-graph CartPole", unit, rates["train"], "Stable-Baselines3, Gymnasium CartPole", rates["sb3"], 20.0),

@@ -4,7 +4,9 @@ import dataclasses
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from peers.peer import Peer
 
 NUM_ROUNDS = 5
 
@@ -38,6 +40,16 @@ def compare(name: str, *, unit: str, ours: Callable[[], int], peer_name: str, pe
             done = work()
             rates[side].append(done / (time.perf_counter() - start))
     return Row(name, unit, rates["ours"], peer_name, rates["peer"], at_least)
+
+
+def take_turns(what: str, peers: Mapping[str, Peer]) -> dict[str, list[float]]:
+    """The rates of peers that are ready, five rounds by turns."""
+    rates = {name: [] for name in peers}
+    for i in range(NUM_ROUNDS):
+        say(f"{what}: round {i + 1} of {NUM_ROUNDS}")
+        for name, peer in peers.items():
+            rates[name].append(peer.go())
+    return rates
 
 
 def say(what: str) -> None:

@@ -5,7 +5,7 @@ The sizes are in `peers/torch_nn.py`. Every contestant is a process of its own, 
 
 import contextlib
 
-from measure import NUM_ROUNDS, Row, say
+from measure import Row, say, take_turns
 from peers.peer import best_of_threads
 
 NETS = {"lstm": ("LSTM, 128 steps", 1.0), "gru": ("GRU, 128 steps", 1.0), "transformer": ("Transformer encoder, 30 entities", 0.8)}
@@ -16,12 +16,8 @@ def rows() -> list[Row]:
 
 
 def row(net: str, name: str, at_least: float) -> Row:
-    rates = {"rl4jax_nn": [], "torch_nn": []}
     with contextlib.ExitStack() as stack:
         say(f"Networks: {net}, with one thread and with two")
-        peers = {program: stack.enter_context(best_of_threads(program, "--net", net))[0] for program in rates}
-        for i in range(NUM_ROUNDS):
-            say(f"Networks: {net}, round {i + 1} of {NUM_ROUNDS}")
-            for program, peer in peers.items():
-                rates[program].append(peer.go())
+        peers = {program: stack.enter_context(best_of_threads(program, "--net", net))[0] for program in ("rl4jax_nn", "torch_nn")}
+        rates = take_turns(f"Networks: {net}", peers)
     return Row(f"{name}, forward and backward", "passes/s", rates["rl4jax_nn"], "PyTorch", rates["torch_nn"], at_least)

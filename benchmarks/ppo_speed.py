@@ -6,7 +6,7 @@ Every contestant is a process of its own, at its best of one and two threads.
 import contextlib
 import tempfile
 
-from measure import NUM_ROUNDS, Row, say
+from measure import Row, say, take_turns
 from peers.peer import best_of_threads, solve
 
 SEEDS = (0, 1, 2)
@@ -20,16 +20,12 @@ CONTESTANTS = {
 
 
 def rows() -> list[Row]:
-    rates = {name: [] for name in CONTESTANTS}
     with contextlib.ExitStack() as stack:
         peers = {}
         for name, (program, *args) in CONTESTANTS.items():
             say(f"PPO: {name}, with one thread and with two")
             peers[name] = stack.enter_context(best_of_threads(program, *args))[0]
-        for i in range(NUM_ROUNDS):
-            say(f"PPO: round {i + 1} of {NUM_ROUNDS}")
-            for name, peer in peers.items():
-                rates[name].append(peer.go())
+        rates = take_turns("PPO", peers)
     unit = "env steps/s"
     return [
         Row("PPO, in-graph CartPole", unit, rates["train"], "Stable-Baselines3, Gymnasium CartPole", rates["sb3"], 25.0),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from measure import NUM_ROUNDS, Row, compare, say
+from measure import Row, compare, say, take_turns
 from peers.peer import Peer
 
 import rl4jax as rl
@@ -19,14 +19,10 @@ CONTESTANTS = {"bits": ("rl4jax_replay", "--mode", "bits"), "key": ("rl4jax_repl
 
 
 def rows() -> list[Row]:
-    rates = {name: [] for name in CONTESTANTS}
     with contextlib.ExitStack() as stack:
         say("Replay: filling the rings")
         peers = {name: stack.enter_context(Peer(*command)) for name, command in CONTESTANTS.items()}
-        for i in range(NUM_ROUNDS):
-            say(f"Replay: round {i + 1} of {NUM_ROUNDS}")
-            for name, peer in peers.items():
-                rates[name].append(peer.go())
+        rates = take_turns("Replay", peers)
     peer_name = "Stable-Baselines3's ReplayBuffer"
     return [
         Row("HostReplay.sample_with, bits drawn ahead", "batches/s", rates["bits"], peer_name, rates["sb3"], 3.0),

@@ -94,9 +94,8 @@ class HostSequenceReplay:
     @property
     def like(self) -> Any:
         """Shapes and dtypes of one step of one stream."""
-        none = np.zeros(0, np.int64)  # reads nothing, and tells what items are
-        fields = self._rewritable.at(none) if self._rewritable else {}
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self._ring.at(none)._replace(**fields))
+        none = self._at(np.zeros(0, np.int64))  # reads nothing, and tells what items are
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), none)
 
     @property
     def rewritable(self) -> tuple[str, ...]:
@@ -207,9 +206,12 @@ class HostSequenceReplay:
 
     def _read(self, streams: Int[np.ndarray, " N"], first: Int[np.ndarray, " N"], length: int) -> Sequences:
         rows = (first + np.arange(length)[:, None]) % self.capacity
-        slots = self._slots(rows, streams)
+        return Sequences(self._at(self._slots(rows, streams)), rows, streams)
+
+    def _at(self, slots: Int[np.ndarray, "..."]) -> Any:
+        """Copies of the steps in these slots, with what may be rewritten."""
         fields = self._rewritable.at(slots) if self._rewritable else {}
-        return Sequences(self._ring.at(slots)._replace(**fields), rows, streams)
+        return self._ring.at(slots)._replace(**fields)
 
     def _slots(self, rows: Int[Any, "L N"], streams: Int[Any, " N"]) -> Int[np.ndarray, "L N"]:
         return self._places.item[np.asarray(rows), np.asarray(streams)] % self._ring.capacity

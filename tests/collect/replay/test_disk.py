@@ -289,8 +289,9 @@ def test_a_run_of_100_000_steps_that_is_killed_often_ends_like_one_left_alone(pr
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_million_pictures_need_no_memory_of_their_own(tmp_path):
-    """64 x 64 x 3 bytes each: 12.3 GB."""
-    out = run("from tests.collect.replay.disk_pictures import live; live()", str(tmp_path / "ring"), timeout=3600)
+@pytest.mark.parametrize("program", ["disk_pictures", "stream_of_pictures"])
+def test_a_million_pictures_need_no_memory_of_their_own(program, tmp_path):
+    """64 x 64 x 3 bytes each: 12.3 GB; in streams 2 GB of latents with them."""
+    out = run(f"from tests.collect.replay.{program} import live; live()", str(tmp_path / "ring"), timeout=3600)
     assert out.returncode == 0, out.stderr
     assert int(out.stdout.split()[-1]) < 2**20  # kB of anonymous memory, at most

@@ -11,7 +11,6 @@ import rl4jax as rl
 from rl4jax.collect.replay import host_sequences
 from rl4jax.collect.replay.host_sequences import HostSequenceReplay
 from rl4jax.collect.replay.sequences import SequenceReplay
-from tests.fresh_process import run
 
 WHERE = pytest.mark.parametrize("where", ["memory", "disk", "large disk"])
 NUM_STREAMS, CAPACITY, LENGTH = 3, 11, 4
@@ -138,12 +137,3 @@ def test_only_rewritable_fields_are_rewritten(tmp_path):
     ring = make("memory", tmp_path).add(nothing((5, 3)))
     with pytest.raises(rl.ConfigError, match=r"fields = \['number'\] must be the rewritable ones, \['mark'\]"):
         ring.rewrite(ring.sample(1, 1, key=jax.random.key(0)), number=np.zeros((1, 1)))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_a_million_pictures_need_no_memory_of_their_own(tmp_path):
-    """64 x 64 x 3 bytes each: 12.3 GB, and 2 GB of latents."""
-    out = run("from tests.collect.replay.stream_of_pictures import live; live()", str(tmp_path / "ring"), timeout=3600)
-    assert out.returncode == 0, out.stderr
-    assert int(out.stdout.split()[-1]) < 2**20  # kB of anonymous memory, at most
