@@ -23,6 +23,7 @@ class Algorithm:
     about: str  # for --help
     presets: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)  # by environment
     in_steps: tuple[str, ...] = ()  # rates that count environment steps; the others count updates
+    in_gradient_steps: tuple[str, ...] = ()  # or gradient steps, where they are not as many as updates
 
     @functools.cached_property
     def module(self) -> Any:
@@ -64,9 +65,12 @@ TRAINED = {
         Algorithm("ppo", "PPO", TrainingOptions, ActorCriticOptions, "Train an agent with PPO.", presets.PPO),
         Algorithm("dqn", "DQN", ReplayOptions, QNetworkOptions, "Train an agent with DQN.", presets.DQN, in_steps=("epsilon",)),
         Algorithm("impala", "IMPALA", TrainingOptions, ActorCriticOptions, "Train an agent with IMPALA.", presets.IMPALA),
-        Algorithm("dreamer", "Dreamer", ReplayOptions, WorldModelOptions, "Train an agent with DreamerV3."),
+        Algorithm(
+            "dreamer", "Dreamer", ReplayOptions, WorldModelOptions, "Train an agent with DreamerV3.", presets.DREAMER,
+            in_gradient_steps=("lr",),
+        ),
     )
-}
+}  # fmt: skip
 IMITATING = {
     algorithm.name: algorithm
     for algorithm in (

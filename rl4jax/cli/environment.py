@@ -1,5 +1,9 @@
-"""An environment by the name that is typed: a built-in runs in-graph, `gym:ID` on the host, `module:Class` is your own."""
+"""An environment by the name that is typed: a built-in runs in-graph, `gym:ID` on the host, `module:Class` is your own.
 
+Behind the name of a built-in its fields may follow: `Catch,rows=16,columns=16`.
+"""
+
+import ast
 import difflib
 import importlib
 import inspect
@@ -97,9 +101,10 @@ def look_here() -> None:
         sys.path.insert(0, os.getcwd())
 
 
-def _built_in(name: str) -> "AbstractEnv":
+def _built_in(typed: str) -> "AbstractEnv":
+    name, *fields = typed.split(",")
     if name in BUILT_IN:
-        return make(name)
+        return make(name, **dict(_field(field, typed) for field in fields))
     import gymnasium
 
     if name in gymnasium.registry:
@@ -107,6 +112,19 @@ def _built_in(name: str) -> "AbstractEnv":
     raise EnvError(
         f"There is no environment {name!r}. {did_you_mean(name, BUILT_IN)} One of Gymnasium is {GYM}ID, one of yours module:Class."
     )
+
+
+def _field(typed: str, env: str) -> tuple[str, bool | int | float]:
+    """A field of an environment and its value.
+
+    >>> _field("rows=16", "Catch,rows=16")
+    ('rows', 16)
+    """
+    field, _, value = typed.partition("=")
+    try:
+        return field.strip(), ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError) as error:
+        raise EnvError(f"{env}: {typed!r} is not FIELD=NUMBER, as in Catch,rows=16,columns=16.") from error
 
 
 def _gymnasium(name: str, build):

@@ -10,7 +10,9 @@ from rl4jax.core.errors import require
 class Options:
     """What every run is told; stored with it."""
 
-    env: str = ""  # a built-in such as CartPole, which runs in-graph (see `rl4jax envs`), gym:ID on the host, or your own module:Class
+    env: str = (
+        ""  # a built-in such as CartPole or Catch,rows=16, which runs in-graph (see `rl4jax envs`), gym:ID on the host, or module:Class
+    )
     num_envs: int = 4  # environments side by side
     seed: int = 0  # of everything that is random
     eval_episodes: int = 100  # episodes of an evaluation

@@ -86,6 +86,9 @@ def part(cls: type, settings: Settings) -> Any:
 def make_config(algorithm: Algorithm, settings: Settings, *, num_updates: int, num_steps: int) -> Any:
     """The `Config` of the algorithm, for a run of this length."""
     lengths = dict.fromkeys(algorithm.in_steps, num_steps)
+    if algorithm.in_gradient_steps:
+        draft = part(algorithm.module.Config, {name: as_setting(value, 1) for name, value in settings.items()})
+        lengths |= dict.fromkeys(algorithm.in_gradient_steps, max(round(draft.gradient_steps(num_steps)), 1))
     values = {name: as_setting(value, lengths.get(name, num_updates)) for name, value in settings.items()}
     return part(algorithm.module.Config, values)
 

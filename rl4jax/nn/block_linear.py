@@ -27,4 +27,5 @@ class BlockLinear(eqx.Module):
         self.bias = jnp.zeros((num_blocks, d_out // num_blocks))
 
     def __call__(self, x: Float[Array, "K I"]) -> Float[Array, "K O"]:
-        return jnp.einsum("ki,kio->ko", x, self.weight) + self.bias
+        # One by one: for a batch XLA on CPUs is more than twice as fast with a few products as with a batch of them.
+        return jnp.stack([each @ weight for each, weight in zip(x, self.weight, strict=True)]) + self.bias

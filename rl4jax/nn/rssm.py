@@ -163,9 +163,10 @@ class RSSM(eqx.Module):
     def _advance(self, latent: Latent, moved: Float[Array, " H"]) -> Float[Array, " D"]:
         deter, num_blocks = latent.deter, len(self.mix.weight)
         inputs = jnp.concatenate([self.from_deter(deter), self.from_stoch(latent.stoch.ravel()), moved])
-        own, to_all = jnp.split(self.mix.weight, [deter.size // num_blocks], 1)  # all blocks see all inputs: one product instead of many
-        mixed = jnp.einsum("gi,gio->go", deter.reshape(num_blocks, -1), own) + jnp.einsum("i,gio->go", inputs, to_all) + self.mix.bias
-        mixed = jax.nn.silu(self.mix_norm(mixed.ravel()))
+        own, to_all = jnp.split(self.mix.weight, [deter.size // num_blocks], 1)
+        to_all = jnp.swapaxes(to_all, 0, 1).reshape(inputs.size, -1)  # all blocks see all inputs: one product instead of many
+        mixed = jnp.einsum("gi,gio->go", deter.reshape(num_blocks, -1), own).ravel() + inputs @ to_all + self.mix.bias.ravel()
+        mixed = jax.nn.silu(self.mix_norm(mixed))
         reset, candidate, update = jnp.split(self.gates(mixed.reshape(num_blocks, -1)), 3, -1)  # in each block
         reset, candidate, update = reset.ravel(), candidate.ravel(), update.ravel()
         update = jax.nn.sigmoid(update - 1)  # at first it rather keeps what it knows

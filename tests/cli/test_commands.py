@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ from PIL import Image
 
 from rl4jax.cli import folder, report, session, settings
 from rl4jax.cli.algorithms import TRAINED
+from rl4jax.cli.environment import make_picture_env
 from rl4jax.cli.launch import about_preset
 from rl4jax.cli.main import main
 from rl4jax.cli.output import hint
-from rl4jax.core.errors import EnvError
+from rl4jax.core.errors import EnvError, Rl4JaxError
 from rl4jax.core.run_dir import RunDir
 from rl4jax.envs.registry import BUILT_IN
 from tests.cli.terminal import STEPS_PER_UPDATE, TINY, assert_same_bits, in_tensorboard, logged, rl4jax, start
@@ -143,7 +145,9 @@ def test_envs_lists_spaces_and_presets(capsys, monkeypatch):
         "ppo",
         "dqn",
         "impala",
+        "dreamer",
     ]
+    assert next(line.split()[:3] for line in lines if "Catch,rows" in line) == ["Catch,rows=16,columns=16", "Box[16,", "16,"]
 
 
 @pytest.mark.parametrize("columns", ["40", "80"])
@@ -161,6 +165,21 @@ def test_envs_shows_each_preset_as_a_file_that_can_be_read(algorithm, tmp_path, 
     (tmp_path / "preset.toml").write_text(of_algorithm)
     found = settings.read_toml(algorithm, str(tmp_path / "preset.toml"))
     assert found == settings.checked(algorithm, algorithm.presets["CartPole"], "preset")
+
+
+def test_fields_of_a_built_in_environment_follow_its_name():
+    env = make_picture_env("Catch,rows=6, columns=4")
+    assert (env.rows, env.columns) == (6, 4)
+    assert make_picture_env("CartPole,gravity=1.6").gravity == 1.6
+    for typed, said in (
+        ("Catch,rows", "'rows' is not FIELD=NUMBER"),
+        ("Catch,rows=a", "'rows=a' is not FIELD=NUMBER"),
+        ("Catch,row=6", "Did you mean 'rows'"),
+        ("Catch,rows=1", "at least 2"),
+        ("Ketch,rows=6", "Did you mean 'Catch'"),
+    ):
+        with pytest.raises(Rl4JaxError, match=re.escape(said)):
+            make_picture_env(typed)
 
 
 def test_envs_says_where_there_is_no_preset(capsys):

@@ -28,6 +28,7 @@ class Config(eqx.Module):
     dyn_coef: Number = 1.0  # pull of the divergence at what is expected
     rep_coef: Number = 0.1  # and at what is seen
     free_nats: Number = 1.0  # divergence that costs nothing
+    representation_coef: Number = 1.0  # of the loss of the representation; where few pixels matter, it has to be large
     replay_value_coef: Number = 0.3  # of the critic's loss on real steps
     slow_rate: Number = 0.02  # how far the slow critic follows at each gradient step
     return_decay: Number = 0.99  # of the percentiles that advantages are scaled by
@@ -44,12 +45,15 @@ class Config(eqx.Module):
             "train_ratio": POSITIVE,
             "horizon": (lambda x: x > 1, "greater than 1"),
             "lam": SHARE,
-            "entropy_coef": NOT_NEGATIVE,
         }
-        rules |= dict.fromkeys(("entropy_coef", "dyn_coef", "rep_coef", "free_nats", "replay_value_coef"), NOT_NEGATIVE)
+        coefs = ("entropy_coef", "dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef")
+        rules |= dict.fromkeys(coefs, NOT_NEGATIVE)
         check_numbers(self, "dreamer.Config", rules | {"slow_rate": SHARE, "return_decay": SHARE, "clip": POSITIVE})
+
+    def gradient_steps(self, num_steps: int) -> float:
+        """How many are made for so many steps of all environments together: the length of a schedule for a run of that length."""
+        return float(self.train_ratio) * num_steps / (self.batch_size * self.length)
 
     def work_of_update(self, num_envs: int) -> int:
         """About how many steps of environments take as long as an update."""
-        gradient_steps = float(self.train_ratio) * self.num_steps * num_envs / (self.batch_size * self.length)
-        return round(STEPS_LIKE_A_GRADIENT_STEP * max(gradient_steps, 1.0))
+        return round(STEPS_LIKE_A_GRADIENT_STEP * max(self.gradient_steps(self.num_steps * num_envs), 1.0))

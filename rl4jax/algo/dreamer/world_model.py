@@ -36,10 +36,14 @@ def world_model_loss(agent: Agent, moments: Moment, cfg: Config, *, key: PRNGKey
 
     kl_loss, kl = each(divergence)(logits, prior_logits)
     reward_loss, goes_on_loss = each(read)(seen.latents.features, seen.moments._replace(obs=None, latent=None))
-    representation_loss = agent.representation.loss(agent, moments, seen, key=representation_key)
-    parts = {"kl_loss": kl_loss, "reward_loss": reward_loss, "continue_loss": goes_on_loss, "representation_loss": representation_loss}
-    parts = {f"train/{name}": part.mean() for name, part in parts.items()}
-    return sum(parts.values(), jnp.zeros(())), (parts | {"train/kl": kl.mean()}, seen)
+    losses = {
+        "kl": kl_loss.mean(),
+        "reward": reward_loss.mean(),
+        "continue": goes_on_loss.mean(),
+        "representation": agent.representation.loss(agent, moments, seen, key=representation_key),
+    }
+    total = losses["kl"] + losses["reward"] + losses["continue"] + cfg.representation_coef * losses["representation"]
+    return total, ({f"train/{name}_loss": loss for name, loss in losses.items()} | {"train/kl": kl.mean()}, seen)
 
 
 def is_cut_off(moments: Moment) -> PyTree:

@@ -34,18 +34,21 @@ def print_table() -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from rl4jax.envs.registry import BUILT_IN, make
+    from rl4jax.envs.registry import BUILT_IN
+
+    from ..environment import GYM, make_picture_env
 
     names = list(dict.fromkeys([*BUILT_IN, *(name for algorithm in TRAINED.values() for name in algorithm.presets)]))
     table = Table(Column("environment", no_wrap=True), "observation", "action", "preset", box=None, header_style="bold")
     for name in names:
-        env = make(name) if name in BUILT_IN else None
+        env = None if name.startswith(GYM) else make_picture_env(name)
         spaces = (short(env.observation_space), short(env.action_space)) if env else ("Gymnasium", "Gymnasium")
         table.add_row(name, *spaces, presets_of(name))
     console = Console(markup=False, highlight=False, emoji=False)
     console.width = max(console.width, 80)  # below that names would be cut, and they are there to be typed
     console.print(table)
     console.print("\nAny environment of Gymnasium is gym:ID, such as gym:CartPole-v1. `rl4jax envs ENV` shows the presets of one.")
+    console.print("Fields of a built-in one follow its name: Catch,rows=16,columns=16.")
 
 
 def print_presets(name: str) -> None:

@@ -28,12 +28,16 @@ class OneHots(eqx.Module):
             raise ShapeError(f"OneHots.logits has shape {jnp.shape(self.logits)}; it must be [G, K]. For a batch use jax.vmap.")
 
     @property
+    def probs(self) -> Float[Array, "G K"]:
+        """The probabilities, uniform share included."""
+        return (1 - self.unimix) * jnp.exp(log_softmax(self.logits)) + self.unimix / self.logits.shape[-1]
+
+    @property
     def log_probs(self) -> Float[Array, "G K"]:
-        """The logarithms of the probabilities, uniform share included."""
-        log_probs = log_softmax(self.logits)
+        """Their logarithms."""
         if isinstance(self.unimix, int | float) and self.unimix == 0:
-            return log_probs
-        return jnp.log((1 - self.unimix) * jnp.exp(log_probs) + self.unimix / self.logits.shape[-1])
+            return log_softmax(self.logits)
+        return jnp.log(self.probs)
 
     def noise(self, key: PRNGKeyArray) -> Float[Array, "G K"]:
         """Gumbel noise."""
@@ -62,5 +66,5 @@ class OneHots(eqx.Module):
         return total_kl(self.log_probs, other.log_probs)
 
     def _pick(self, score: Float[Array, "G K"]) -> Float[Array, "G K"]:
-        chosen, probs = jax.nn.one_hot(score.argmax(-1), score.shape[-1]), jnp.exp(self.log_probs)
+        chosen, probs = jax.nn.one_hot(score.argmax(-1), score.shape[-1]), self.probs
         return chosen + probs - jax.lax.stop_gradient(probs)
