@@ -13,6 +13,7 @@ import sys  # noqa: E402
 from statistics import median  # noqa: E402
 
 import dqn_speed  # noqa: E402
+import dreamer_shares  # noqa: E402
 import dreamer_speed  # noqa: E402
 import env_steps  # noqa: E402
 import jax  # noqa: E402
@@ -31,11 +32,15 @@ def main() -> int:
         ours, peer = f"{in_short(median(row.ours))} {row.unit}", f"{in_short(median(row.peer))} ({row.peer_name})"
         table.add_row(row.name, ours, peer, f"{kept}{row.ratio:.2f}x", f"{row.at_least:.1f}x" if row.at_least else "")
     Console(width=150).print(table)
+    seconds = dreamer_shares.shares()
+    parts = ", ".join(f"{part} {spent / sum(seconds.values()):.0%}" for part, spent in seconds.items())
+    print(f"Dreamer tiny, CartPole, {dreamer_shares.NUM_STEPS:,} steps, in {sum(seconds.values()):.0f} s: {parts}")
 
     results = pathlib.Path("bench-results") / "bench.json"
     results.parent.mkdir(exist_ok=True)
     machine = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version(), "jax": jax.__version__}
-    results.write_text(json.dumps({"machine": machine, "rows": [dataclasses.asdict(row) | {"ratio": row.ratio} for row in rows]}, indent=2))
+    written = [dataclasses.asdict(row) | {"ratio": row.ratio} for row in rows]
+    results.write_text(json.dumps({"machine": machine, "rows": written, "dreamer_seconds": seconds}, indent=2))
     print(f"written to {results}")
     return sum(row.ratio < row.at_least for row in rows)
 

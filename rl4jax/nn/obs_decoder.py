@@ -11,7 +11,7 @@ from rl4jax.core.spaces import StaticSpace, mask_heads
 
 from .distributions.categorical import log_softmax
 from .obs_encoder import NUM_LAYERS, choices, split_obs, split_space, vector_of
-from .pixel_stages import PixelDecoder
+from .pixel_stages import USUAL, PixelDecoder
 from .readout import Readout
 from .rssm import RSSM, Latent
 from .symlog import symexp
@@ -24,14 +24,14 @@ class ObsDecoder(eqx.Module):
     pixels: dict[str, PixelDecoder]
     space: StaticSpace = eqx.field(static=True)
 
-    def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, *, key: PRNGKeyArray):
+    def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, most_pixels: int = USUAL, *, key: PRNGKeyArray):
         images, rest = split_space(space)
         vector_key, *keys = jax.random.split(key, 1 + len(images))
         size, d_stoch, num_blocks = int(spaces.flatdim(rest)), rssm.groups * rssm.classes, len(rssm.mix.weight)
         d_deter = rssm.d_features - d_stoch
         self.vector = Readout(rssm.d_features, size, units, NUM_LAYERS, key=vector_key) if size else None
         self.pixels = {
-            name: PixelDecoder(d_deter, d_stoch, image.shape, depth, units, num_blocks, key=k)
+            name: PixelDecoder(d_deter, d_stoch, image.shape, depth, units, num_blocks, most_pixels, key=k)
             for (name, image), k in zip(images.items(), keys, strict=True)
         }
         self.space = StaticSpace(space)

@@ -17,13 +17,15 @@ from .pixel_conv import Conv
 from .truncated_normal import dense, truncated_linear
 
 WIDER = (2, 3, 4, 4)  # times `depth`: the channels after each stage
-LEAST, MOST = 3, 16  # pixels: the sides that are left in the middle
+LEAST, MOST = 3, 16  # pixels: the sides that may be left in the middle
+USUAL = 4  # and how many are aimed at
 
 
 class PixelEncoder(eqx.Module):
     """A picture as a vector: convolutions, each followed by the largest of 2 x 2, a norm over channels and SiLU.
 
-    There are as many stages as the sides can be halved, at most four. Between 3 and 16 pixels must be left; they are from 0 to 1.
+    Pixels are from 0 to 1. Sides are halved until they have `most_pixels`, or cannot be halved any more, at most four times; between 3 and
+    16 must be left. In the same few pixels there is less room to tell small things apart.
     """
 
     convs: tuple[Conv, ...]
@@ -31,9 +33,9 @@ class PixelEncoder(eqx.Module):
     channels_last: bool = eqx.field(static=True)
     middle: tuple[int, int, int] = eqx.field(static=True)  # height, width and channels in the end
 
-    def __init__(self, shape: tuple[int, ...], depth: int, *, key: PRNGKeyArray):
+    def __init__(self, shape: tuple[int, ...], depth: int, most_pixels: int = USUAL, *, key: PRNGKeyArray):
         self.channels_last, channels, pixels = read_shape("PixelEncoder", shape)
-        widths, sides = plan(shape, pixels, depth)
+        widths, sides = plan(shape, pixels, depth, most_pixels)
         keys = jax.random.split(key, len(widths))
         self.convs = tuple(Conv(i, o, key=k) for i, o, k in zip((channels, *widths[:-1]), widths, keys, strict=True))
         self.norms = tuple(norm_named("rms", width) for width in widths)
@@ -67,9 +69,20 @@ class PixelDecoder(eqx.Module):
     channels_last: bool = eqx.field(static=True)
     middle: tuple[int, int, int] = eqx.field(static=True)
 
-    def __init__(self, d_deter: int, d_stoch: int, shape: tuple[int, ...], depth: int, units: int, num_blocks: int, *, key: PRNGKeyArray):
+    def __init__(
+        self,
+        d_deter: int,
+        d_stoch: int,
+        shape: tuple[int, ...],
+        depth: int,
+        units: int,
+        num_blocks: int,
+        most_pixels: int = USUAL,
+        *,
+        key: PRNGKeyArray,
+    ):
         self.channels_last, channels, pixels = read_shape("PixelDecoder", shape)
-        widths, sides = plan(shape, pixels, depth)
+        widths, sides = plan(shape, pixels, depth, most_pixels)
         self.middle = (*sides, widths[-1])
         deter_key, before_key, stoch_key, *conv_keys = jax.random.split(key, 3 + len(widths))
         self.from_deter = BlockLinear(d_deter, math.prod(self.middle), math.gcd(num_blocks, widths[-1], d_deter), key=deter_key)
@@ -91,12 +104,11 @@ class PixelDecoder(eqx.Module):
         return x if self.channels_last else jnp.moveaxis(x, -1, 0)
 
 
-def plan(shape: tuple[int, ...], pixels: list[int], depth: int) -> tuple[tuple[int, ...], tuple[int, int]]:
+def plan(shape: tuple[int, ...], pixels: list[int], depth: int, most_pixels: int) -> tuple[tuple[int, ...], tuple[int, int]]:
     """The channels after each stage, and the sides that are left in the end."""
-    halvings = 0
-    while halvings < len(WIDER) and all(p % 2 ** (halvings + 1) == 0 and p // 2 ** (halvings + 1) >= LEAST for p in pixels):
-        halvings += 1
-    left = [p // 2**halvings for p in pixels]
+    halvings, left = 0, pixels
+    while halvings < len(WIDER) and max(left) > most_pixels and all(p % 2 == 0 and p // 2 >= LEAST for p in left):
+        halvings, left = halvings + 1, [p // 2 for p in left]
     if halvings == 0 or max(left) > MOST:
         raise ShapeError(
             f"an image of shape {shape} can be halved {halvings} times, which leaves {left[0]} x {left[1]} pixels; it must be once "

@@ -11,14 +11,28 @@ from rl4jax.cli.settings import checked, defaults
 
 def evaluations(name, env, seeds, tmp_path, **changes):
     """The mean return of each seed, trained as `rl4jax train NAME ENV --seed SEED` does."""
-    algorithm, means = ALGORITHMS[name], []
-    for seed in range(seeds):
-        settings = defaults(algorithm) | checked(algorithm, algorithm.presets[env] | {"env": env, "seed": seed} | changes, "test")
-        run = build_run(algorithm, settings, tmp_path / str(seed))
-        state, metrics = algorithm.module.train(run.fresh(), run.env, run.cfg, run.num_updates)
+    runs = [prepared(name, env, seed, tmp_path, **changes) for seed in range(seeds)]
+    return np.array([means[-1] for means in (curve(run, run.last_step)[1] for run in runs)])
+
+
+def prepared(name, env, seed, tmp_path, **changes):
+    """The run that `rl4jax train NAME ENV --seed SEED` would make."""
+    algorithm = ALGORITHMS[name]
+    settings = defaults(algorithm) | checked(algorithm, algorithm.presets[env] | {"env": env, "seed": seed} | changes, "test")
+    return build_run(algorithm, settings, tmp_path / str(seed))
+
+
+def curve(run, every, *, state=None, until=np.inf):
+    """Environment steps, and the mean return of the weights of then, about every so many steps: to the end, or until it is reached."""
+    state, done, steps, means = state or run.fresh(), 0, [], []
+    while done < run.num_updates and not (means and means[-1] >= until):
+        num = min(max(every // run.steps_per_update, 1), run.num_updates - done)
+        state, metrics = run.algorithm.module.train(state, run.env, run.cfg, num)
         assert not np.asarray(metrics["train/skipped"]).any()
-        means.append(evaluate(state, env, run.key("eval", run.last_step)))
-    return np.array(means)
+        done += num
+        steps.append(done * run.steps_per_update)
+        means.append(evaluate(state, run.options.env, run.key("eval", steps[-1])))
+    return np.array(steps), np.array(means)
 
 
 def evaluate(state, env, key):

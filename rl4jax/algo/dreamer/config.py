@@ -33,6 +33,7 @@ class Config(eqx.Module):
     slow_rate: Number = 0.02  # how far the slow critic follows at each gradient step
     return_decay: Number = 0.99  # of the percentiles that advantages are scaled by
     clip: Number = 0.3  # gradients, as a share of the norm of their weights
+    b2: Number = 0.999  # of LaProp: gradients are scaled by the mean of about 1 / (1 - b2) squares; short runs must forget the first ones
 
     def __check_init__(self):
         check_counts(self, "dreamer.Config", "num_steps", "batch_size", "length", "capacity", "imagine_steps")
@@ -44,11 +45,12 @@ class Config(eqx.Module):
             "lr": RATE,
             "train_ratio": POSITIVE,
             "horizon": (lambda x: x > 1, "greater than 1"),
-            "lam": SHARE,
+            "clip": POSITIVE,
+            "b2": (lambda x: (x >= 0) & (x < 1), "in [0, 1)"),
         }
         coefs = ("entropy_coef", "dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef")
-        rules |= dict.fromkeys(coefs, NOT_NEGATIVE)
-        check_numbers(self, "dreamer.Config", rules | {"slow_rate": SHARE, "return_decay": SHARE, "clip": POSITIVE})
+        rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "return_decay"), SHARE)
+        check_numbers(self, "dreamer.Config", rules)
 
     def gradient_steps(self, num_steps: int) -> float:
         """How many are made for so many steps of all environments together: the length of a schedule for a run of that length."""

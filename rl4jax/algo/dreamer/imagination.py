@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
@@ -29,19 +30,22 @@ def imagine_rollout(
 ) -> Imagined:
     """Follow a policy, `features -> distribution`, from each of N latents. `as_vector` makes of its actions what the world model takes."""
     num = len(start.deter)
-    latent_key, first_key, later_key = jax.random.split(key, 3)
-    noise = jax.random.gumbel(latent_key, (horizon, num, rssm.groups, rssm.classes))
+    latent_key, action_key = jax.random.split(key)
+    # All chance at once: drawn step by step it would take as long as the rest.
+    latent_noise = jax.random.gumbel(latent_key, (horizon, num, rssm.groups, rssm.classes))
+    noise_of = eqx.filter_eval_shape(policy, start.features[0]).noise
+    action_noise = jax.vmap(jax.vmap(noise_of))(jax.random.split(action_key, (horizon + 1, num)))
 
-    def act(latents, key):
-        return jax.vmap(lambda latent, key: policy(latent.features).sample(key))(latents, jax.random.split(key, num))
+    def act(latents, noise):
+        return jax.vmap(lambda latent, noise: policy(latent.features).sample_from(noise))(latents, noise)
 
     def one(now, chance):
         latents, actions = now
-        noise, key = chance
-        latents = jax.vmap(rssm.imagine)(latents, jax.vmap(as_vector)(actions), noise)
-        actions = act(latents, key)
+        latent_noise, action_noise = chance
+        latents = jax.vmap(rssm.imagine)(latents, jax.vmap(as_vector)(actions), latent_noise)
+        actions = act(latents, action_noise)
         return (latents, actions), (latents, actions)
 
-    begin = (start, act(start, first_key))
-    _, later = jax.lax.scan(one, begin, (noise, jax.random.split(later_key, horizon)))
+    begin = (start, act(start, action_noise[0]))
+    _, later = jax.lax.scan(one, begin, (latent_noise, action_noise[1:]))
     return Imagined(*jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), begin, later))

@@ -1,6 +1,5 @@
 """The optimizer of DreamerV3: gradients no larger than weights (Brock et al. 2021), normalised, then averaged (Ziyin et al. 2020)."""
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -33,7 +32,7 @@ class LaPropState(NamedTuple):
     momentum: PyTree
 
 
-def scale_by_laprop(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-20) -> optax.GradientTransformation:
+def scale_by_laprop(b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-20) -> optax.GradientTransformation:
     """The gradient divided by its root mean square over time, then averaged over time: in Adam it is the other way round."""
 
     def init(params):
@@ -41,7 +40,7 @@ def scale_by_laprop(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-20) -> o
 
     def update(updates, state, params=None):
         grads, count = updates, state.num_steps + 1
-        begun1, begun2 = (-jnp.expm1(count * math.log(b)) for b in (b1, b2))  # 1 - b**count, to the last digits
+        begun1, begun2 = (-jnp.expm1(count * jnp.log1p(b - 1)) for b in (b1, b2))  # 1 - b**count, to the last digits
         square = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, state.square, grads)
         scaled = jax.tree.map(lambda g, v: g / (jnp.sqrt(v / begun2) + eps), grads, square)
         momentum = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.momentum, scaled)

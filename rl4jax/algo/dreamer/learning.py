@@ -43,7 +43,7 @@ class Learner(NamedTuple):
 def make_optimizer(cfg: Config, num_gradient_steps: Int32[Array, ""] | int) -> optax.GradientTransformation:
     """Clipping by the norm of the weights, then LaProp, with the learning rate of this gradient step."""
     rate = optax.scale_by_learning_rate(value_at(cfg.lr, num_gradient_steps))
-    return optax.chain(clip_by_weight(cfg.clip), optax.flatten(optax.chain(scale_by_laprop(), rate)))
+    return optax.chain(clip_by_weight(cfg.clip), optax.flatten(optax.chain(scale_by_laprop(b2=cfg.b2), rate)))
 
 
 def loss(
