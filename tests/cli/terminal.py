@@ -25,6 +25,10 @@ TINY_DQN = (
     "--lr", "0.01", "--epsilon", "linear(1, 0.1, 100)", "--eval-episodes", "4",
 )  # fmt: skip
 STEPS_PER_TURN = 16
+TINY_DREAMER = (
+    "--no-preset", "--size", "tiny", "--num-envs", "2", "--num-steps", "8", "--batch-size", "2", "--length", "8", "--capacity", "400",
+    "--learning-starts", "40", "--train-ratio", "2", "--imagine-steps", "3", "--eval-episodes", "2",
+)  # fmt: skip
 
 
 def continuous_probe():

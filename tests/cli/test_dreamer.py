@@ -9,12 +9,9 @@ from PIL import Image
 import rl4jax as rl
 from rl4jax.cli import load_policy, load_run
 from rl4jax.cli.main import main
-from tests.cli.terminal import TINY as TINY_PPO
+from tests.cli.terminal import TINY as TINY_PPO, TINY_DREAMER
 
-TINY = (
-    "--no-preset", "--size", "tiny", "--num-envs", "2", "--num-steps", "8", "--batch-size", "2", "--length", "8", "--capacity", "400",
-    "--learning-starts", "40", "--train-ratio", "2", "--imagine-steps", "3", "--eval-episodes", "2", "--quiet",
-)  # fmt: skip
+TINY = (*TINY_DREAMER, "--quiet")
 
 
 @pytest.fixture(scope="module")

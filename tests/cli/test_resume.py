@@ -15,12 +15,25 @@ from rl4jax.cli.progress import Progress
 from rl4jax.cli.settings import checked, defaults
 from rl4jax.core.checkpoint import read
 from rl4jax.core.run_dir import RunDir
-from tests.cli.terminal import STEPS_PER_TURN, STEPS_PER_UPDATE, TINY, TINY_DQN, assert_same_bits, in_tensorboard, logged, rl4jax, start
+from tests.cli.terminal import (
+    STEPS_PER_TURN,
+    STEPS_PER_UPDATE,
+    TINY,
+    TINY_DQN,
+    TINY_DREAMER,
+    assert_same_bits,
+    in_tensorboard,
+    logged,
+    rl4jax,
+    start,
+)
 
 OFTEN = ("--checkpoint-every", "1", "--log-every", "1", "--tensorboard", "--quiet")
 FLAGS = (*TINY, *OFTEN)
 PPO = ("train", "ppo", "CartPole", *FLAGS)
 DQN = ("train", "dqn", "CartPole", *TINY_DQN, "--prioritized", "--n-step", "2", *OFTEN)
+
+DREAMER = ("train", "dreamer", "CartPole", *TINY_DREAMER, "--updates-per-turn", "1", *OFTEN)
 
 
 def train_whole(path, num_updates, command=PPO):
@@ -106,10 +119,11 @@ def test_twenty_kills_change_nothing(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_eight_kills_change_nothing_of_dqn(tmp_path):
+@pytest.mark.parametrize("command", [DQN, DREAMER], ids=["dqn", "dreamer"])
+def test_eight_kills_change_nothing_of_what_is_remembered(command, tmp_path):
     assert STEPS_PER_TURN == STEPS_PER_UPDATE
-    whole = train_whole(tmp_path / "whole", 300, DQN)
-    tries, landed = killed_again_and_again(whole, tmp_path / "run", 300, kills=8, hits=2, command=DQN)
+    whole = train_whole(tmp_path / "whole", 300, command)
+    tries, landed = killed_again_and_again(whole, tmp_path / "run", 300, kills=8, hits=2, command=command)
     assert tries >= 8
     assert landed >= 2
 
