@@ -57,9 +57,9 @@ IMPALA: dict[str, dict[str, Any]] = {
     "CartPole": {"total_steps": 1_000_000, "num_envs": 8, "num_steps": 80, "lr": "linear(1e-3, 0)", "max_grad_norm": 1.0},
 }
 
-# Small worlds: networks and batches that a core can afford, and a learning rate that fits them; with twice as much, the decoder never painted
-# sharply. Little is new in a step of such a world, so the free nat of the paper would leave everything to chance; and a few pixels or numbers
-# weigh so little that they need a large coefficient. Policies are learned more easily than models, so most dreams are saved.
+# Small worlds: networks and batches that a core can afford, and a learning rate that fits them; with twice that the decoder never painted
+# sharply. Little is new in a step of such a world, so the free nat of the paper would leave everything to chance; and a few pixels or
+# numbers weigh so little that they need a large coefficient. Policies are learned more easily than models, so most dreams are saved.
 _SMALL_WORLD = {
     "size": "tiny", "num_envs": 4, "lr": "linear(1.5e-3, 1e-4)", "b2": 0.99, "batch_size": 16, "length": 16, "capacity": 50_000,
     "learning_starts": 500, "imagine_from": 4, "free_nats": 0.1, "representation_coef": 10.0,
