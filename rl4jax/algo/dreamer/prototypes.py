@@ -24,6 +24,7 @@ from .stream import Moment
 
 SHARPNESS, TARGET_SHARPNESS = 0.1, 0.05  # temperatures of what is said and of what is to be said
 NUM_ROUNDS = 3  # of Sinkhorn and Knopp
+LEAST_SHARE = 1e-30  # of a cluster or a step that is too far from all others
 
 
 class Prototypes(Representation):
@@ -110,11 +111,12 @@ def assigned(scores: Float[Array, "L N K"]) -> Float[Array, "L N K"]:
 def sinkhorn(scores: Float[Array, "K M"], num_rounds: int = NUM_ROUNDS) -> Float[Array, "K M"]:
     """Shares near `exp(scores)` whose columns sum to 1 and whose rows nearly to M / K (Sinkhorn and Knopp 1967)."""
     rows, columns = scores.shape
-    log_shares = jnp.asarray(scores)
+    shares = jnp.exp(scores - scores.max())
+    of_row, of_column = jnp.ones(rows), jnp.ones(columns)  # what each is multiplied by: two products a round, and one exponential for all
     for _ in range(num_rounds):
-        log_shares = log_shares - jax.nn.logsumexp(log_shares, 1, keepdims=True) - jnp.log(rows)
-        log_shares = log_shares - jax.nn.logsumexp(log_shares, 0, keepdims=True) - jnp.log(columns)
-    return jnp.exp(log_shares) * columns
+        of_row = 1 / jnp.maximum(rows * (shares @ of_column), LEAST_SHARE)
+        of_column = 1 / jnp.maximum(columns * (of_row @ shares), LEAST_SHARE)
+    return shares * of_row[:, None] * of_column * columns
 
 
 def shifted(encoder: ObsEncoder, obs: PyTree, pixels: int, *, key: PRNGKeyArray) -> PyTree:
