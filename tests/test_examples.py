@@ -263,6 +263,21 @@ def test_only_memory_recalls(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("module", "bar"), [("dreamer_cartpole", 400), ("dreamer_memory", 0.95), ("dreamer_pixels", 0.9)])
+def test_a_world_model_is_enough(module, bar, tmp_path):
+    assert outcome(module, tmp_path) >= bar
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3 * 3600)
+def test_no_decoder_is_needed(tmp_path):
+    results = outcome("r2_dreamer_variants", tmp_path)
+    assert set(results) == {"decoder", "barlow", "infonce", "prototypes"}
+    assert all(reached >= 0.9 for reached, _ in results.values()), results
+
+
+@pytest.mark.slow
 def test_learning_rates_are_ranked_over_seeds(tmp_path):
     slow, middle, fast = outcome("many_seeds", tmp_path)
     assert len(fast) == 8
