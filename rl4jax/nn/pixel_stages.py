@@ -107,7 +107,7 @@ class PixelDecoder(eqx.Module):
 def plan(shape: tuple[int, ...], pixels: list[int], depth: int, most_pixels: int) -> tuple[tuple[int, ...], tuple[int, int]]:
     """The channels after each stage, and the sides that are left in the end."""
     halvings, left = 0, pixels
-    while halvings < len(WIDER) and max(left) > most_pixels and all(p % 2 == 0 and p // 2 >= LEAST for p in left):
+    while halvings < len(WIDER) and all(p % 2 == 0 and p // 2 >= LEAST for p in left) and (halvings == 0 or max(left) > most_pixels):
         halvings, left = halvings + 1, [p // 2 for p in left]
     if halvings == 0 or max(left) > MOST:
         raise ShapeError(

@@ -1,5 +1,7 @@
 """Convolutions of small pictures against XLA's own."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 from rl4jax.nn import pixel_conv
+from rl4jax.nn.pixel_stages import PixelDecoder, PixelEncoder
 
 
 def by_xla(x, conv):
@@ -26,3 +29,11 @@ def test_both_ways_are_the_convolution(shape, most, monkeypatch, getkey):
     np.testing.assert_allclose(conv.pooled(x), halved, atol=1e-5)
     doubled = jnp.repeat(jnp.repeat(x, 2, 0), 2, 1)
     np.testing.assert_allclose(conv.of_doubled(x), by_xla(doubled, conv), atol=1e-5)
+
+
+@pytest.mark.parametrize(("most", "middle"), [(4, (4, 4, 12)), (8, (8, 8, 8)), (16, (8, 8, 8))])
+def test_pictures_are_halved_until_so_many_pixels_are_left_but_at_least_once(most, middle, getkey):
+    encoder, decoder = PixelEncoder((16, 16, 1), 4, most, key=getkey()), PixelDecoder(8, 6, (16, 16, 1), 4, 5, 4, most, key=getkey())
+    assert encoder.middle == decoder.middle == middle
+    assert encoder(jnp.zeros((16, 16, 1))).shape == (math.prod(middle),)
+    assert decoder(jnp.zeros(8), jnp.zeros(6)).shape == (16, 16, 1)

@@ -27,6 +27,20 @@ def test_gradients_are_clipped_by_the_norm_of_their_weights(weight, clipped):
     np.testing.assert_allclose(found, clipped, rtol=1e-6)
 
 
+def test_laprop_forgets_as_fast_as_it_is_told():
+    directions = {}
+    for b2 in (0.999, 0.9, jnp.float32(0.9), 0.0):
+        laprop = scale_by_laprop(b1=0.0, b2=b2)
+        state = laprop.init(jnp.zeros(()))
+        for grad in (100.0, 1.0, 1.0):
+            direction, state = laprop.update(jnp.float32(grad), state)
+        directions[str(b2)] = float(direction)
+    squares = 0.1 * (0.81 * 1e4 + 0.9 + 1) / (1 - 0.9**3)
+    assert directions["0.9"] == pytest.approx(squares**-0.5, rel=1e-5)
+    assert directions["0.0"] == pytest.approx(1.0)
+    assert directions["0.999"] < directions["0.9"]
+
+
 def test_laprop():
     laprop = scale_by_laprop()
     state, found = laprop.init(jnp.zeros(())), []

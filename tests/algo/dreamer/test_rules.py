@@ -1,5 +1,6 @@
 """What learns from what: the gradients of Dreamer's losses, by name."""
 
+import dataclasses
 import functools
 
 import jax
@@ -47,6 +48,20 @@ def behaviour_loss(agents, moments, real):
     given = (agents["slow"], seen, normalizer, CFG)
     total, (metrics, _) = actor_critic_loss(agent, *given, key=jax.random.key(5))
     return total if real else metrics["train/policy_loss"] + metrics["train/value_loss"]
+
+
+def test_the_representation_counts_as_much_as_it_is_told():
+    agent, moments = played(Decoder)
+    totals, parts = zip(
+        *(
+            world_model_loss(agent, moments, dataclasses.replace(CFG, representation_coef=x), key=jax.random.key(4))
+            for x in (0.0, 1.0, 10.0)
+        ),
+        strict=True,
+    )
+    part = parts[0][0]["train/representation_loss"]
+    assert part > 0.1
+    assert jnp.allclose(jnp.array(totals), totals[0] + part * jnp.array([0.0, 1.0, 10.0]), rtol=1e-5)
 
 
 @pytest.mark.parametrize("representation", [Decoder, BarlowTwins, InfoNCE])

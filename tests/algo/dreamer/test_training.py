@@ -165,6 +165,8 @@ VECTOR = spaces.Box(-1, 1, (3,))
         ),
         (lambda: begin(host(), HostSequenceReplay.empty(30, 2, like())), rl.ShapeError, r"of which \(\) may be rewritten"),
         (lambda: dreamer.Config(lam=2.0), rl.ConfigError, "lam"),
+        (lambda: dreamer.Config(b2=1.0), rl.ConfigError, r"b2 = 1.0 must be in \[0, 1\)"),
+        (lambda: dreamer.Config(representation_coef=-1.0), rl.ConfigError, "representation_coef = -1.0 must be zero or more"),
         (lambda: dreamer.Config(imagine_from=65), rl.ConfigError, "imagine_from = 65 must be at most length = 64"),
     ],
 )
