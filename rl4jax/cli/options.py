@@ -10,9 +10,7 @@ from rl4jax.core.errors import require
 class Options:
     """What every run is told; stored with it."""
 
-    env: str = (
-        ""  # a built-in such as CartPole or Catch,rows=16, which runs in-graph (see `rl4jax envs`), gym:ID on the host, or module:Class
-    )
+    env: str = ""  # a built-in such as CartPole or Catch,rows=16, in-graph (see `rl4jax envs`), gym:ID on the host, or a module:Class
     num_envs: int = 4  # environments side by side
     seed: int = 0  # of everything that is random
     eval_episodes: int = 100  # episodes of an evaluation
