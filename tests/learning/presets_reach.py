@@ -18,7 +18,7 @@ def evaluations(name, env, seeds, tmp_path, **changes):
 def prepared(name, env, seed, tmp_path, **changes):
     """The run that `rl4jax train NAME ENV --seed SEED` would make."""
     algorithm = ALGORITHMS[name]
-    settings = defaults(algorithm) | checked(algorithm, algorithm.presets[env] | {"env": env, "seed": seed} | changes, "test")
+    settings = defaults(algorithm) | checked(algorithm, dict(algorithm.presets.get(env, {})) | {"env": env, "seed": seed} | changes, "test")
     return build_run(algorithm, settings, tmp_path / str(seed))
 
 

@@ -31,7 +31,7 @@ def imagine_rollout(
     """Follow a policy, `features -> distribution`, from each of N latents. `as_vector` makes of its actions what the world model takes."""
     num = len(start.deter)
     latent_key, action_key = jax.random.split(key)
-    # All chance at once: drawn step by step it would take as long as the rest.
+    # All chance at once: a little cheaper than drawing it step by step.
     latent_noise = jax.random.gumbel(latent_key, (horizon, num, rssm.groups, rssm.classes))
     noise_of = eqx.filter_eval_shape(policy, start.features[0]).noise
     action_noise = jax.vmap(jax.vmap(noise_of))(jax.random.split(action_key, (horizon + 1, num)))
