@@ -67,7 +67,7 @@ TRAINED = {
         Algorithm("impala", "IMPALA", TrainingOptions, ActorCriticOptions, "Train an agent with IMPALA.", presets.IMPALA),
         Algorithm(
             "dreamer", "Dreamer", ReplayOptions, WorldModelOptions, "Train an agent with DreamerV3.", presets.DREAMER,
-            in_gradient_steps=("lr",),
+            in_gradient_steps=("lr", "entropy_coef"),
         ),
     )
 }  # fmt: skip

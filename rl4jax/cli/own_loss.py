@@ -71,7 +71,7 @@ def of_dreamer(run: AbstractRun, state: dreamer.State) -> OwnLoss:
     def loss(model, slow_value, moments, normalizer, cfg):
         return dreamer.loss(model, slow_value, moments, normalizer, cfg, key=loss_key)
 
-    return OwnLoss(loss, state.model, (state.slow_value.model, moments, state.normalizer, run.cfg))
+    return OwnLoss(loss, state.model, (state.slow_value.model, moments, state.normalizer, run.cfg.after(state.num_gradient_steps)))
 
 
 def values_of(model: Model, batch: Any) -> Any:

@@ -36,22 +36,27 @@ class ObsDecoder(eqx.Module):
         }
         self.space = StaticSpace(space)
 
-    def loss(self, latent: Latent, obs: PyTree) -> Float[Array, ""]:
-        """Squared errors, summed over numbers and pixels, and of choices the cross-entropy."""
+    def loss(self, latents: Latent, obs: PyTree) -> Float[Array, " N"]:
+        """Of latents and observations `[N, ...]`: squared errors, summed over numbers and pixels, and of choices the cross-entropy."""
         images, rest = split_obs(self.space.space, obs)
-        total = jnp.zeros(())
+        total = jnp.zeros(len(latents.deter))
         if self.vector is not None:
-            space = split_space(self.space.space)[1]
-            said, true = self.vector(latent.features), vector_of(space, rest)
-            total += jnp.where(choices(space), 0.0, (said - true) ** 2).sum()
-            total -= sum((log_softmax(said[head]) * true[head]).sum() for head in mask_heads(space))
+            total += jax.vmap(self._vector_loss)(latents.features, rest)
         for name, decode in self.pixels.items():
-            total += ((self._paint(decode, latent) - images[name]) ** 2).sum()
+            total += ((paint(decode, latents) - images[name]) ** 2).sum((1, 2, 3))
         return total
+
+    def _vector_loss(self, features: Float[Array, " F"], obs: PyTree) -> Float[Array, ""]:
+        assert self.vector is not None
+        space = split_space(self.space.space)[1]
+        said, true = self.vector(features), vector_of(space, obs)
+        squares = jnp.where(choices(space), 0.0, (said - true) ** 2).sum()
+        return squares - sum((log_softmax(said[head]) * true[head]).sum() for head in mask_heads(space))
 
     def images(self, latent: Latent) -> dict[str, Float[Array, "A B C"]]:
         """The pictures by the name of their part; one without a name is called ""."""
-        return {name: self._paint(decode, latent) for name, decode in self.pixels.items()}
+        one = jax.tree.map(lambda x: x[None], latent)
+        return {name: paint(decode, one)[0] for name, decode in self.pixels.items()}
 
     def numbers(self, latent: Latent) -> Float[Array, " V"]:
         """All other parts in a row, in their own units; choices as probabilities."""
@@ -63,5 +68,7 @@ class ObsDecoder(eqx.Module):
             chances = chances.at[head].set(jnp.exp(log_softmax(said[head])))
         return jnp.where(choices(space), chances, symexp(said))
 
-    def _paint(self, decode: PixelDecoder, latent: Latent) -> Float[Array, "A B C"]:
-        return decode(latent.deter, latent.stoch.ravel())
+
+def paint(decode: PixelDecoder, latents: Latent) -> Float[Array, "N A B C"]:
+    """The pictures of latents `[N, ...]`."""
+    return decode(latents.deter, latents.stoch.reshape(len(latents.stoch), -1))

@@ -47,9 +47,16 @@ class ObsEncoder(eqx.Module):
         return (0 if self.vector is None else self.vector.layers[-1].bias.size) + sum(x.d_out for x in self.pixels.values())
 
     def __call__(self, obs: PyTree) -> Float[Array, " E"]:
+        return self.of_batch(jax.tree.map(lambda x: jnp.asarray(x)[None], obs))[0]
+
+    def of_batch(self, obs: PyTree) -> Float[Array, "N E"]:
+        """The same of observations `[N, ...]`: where there are pictures, faster to learn from than `jax.vmap`."""
         images, rest = split_obs(self.space.space, obs)
-        seen = [] if self.vector is None else [self.vector(vector_of(split_space(self.space.space)[1], rest))]
-        return jnp.concatenate([*seen, *(encode(images[name]) for name, encode in self.pixels.items())])
+        seen = [encode(images[name]) for name, encode in self.pixels.items()]
+        if self.vector is not None:
+            vector, space = self.vector, split_space(self.space.space)[1]
+            seen = [jax.vmap(lambda numbers: vector(vector_of(space, numbers)))(rest), *seen]
+        return jnp.concatenate(seen, -1)
 
 
 def split_space(space: gymnasium.Space) -> tuple[dict[str, Any], Any]:
@@ -66,7 +73,7 @@ def split_obs(space: gymnasium.Space, obs: PyTree) -> tuple[dict[str, Array], di
     return {name: unit_pixels(image, parts[name]) for name, image in images.items()}, {name: parts[name] for name in rest}
 
 
-def unit_pixels(space: spaces.Box, image: Shaped[Array, "A B C"]) -> Float[Array, "A B C"]:
+def unit_pixels(space: spaces.Box, image: Shaped[Array, "*N A B C"]) -> Float[Array, "*N A B C"]:
     """What is between the bounds of the space, from 0 to 1; as it is if there are none."""
     low, high = float(space.low.min()), float(space.high.max())
     return (image - low) / (high - low) if high - low < UNBOUNDED else image.astype(jnp.float32)

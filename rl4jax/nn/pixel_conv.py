@@ -1,4 +1,8 @@
-"""Convolutions of small pictures, as products of matrices: inside of loops XLA is many times slower with convolutions on CPUs."""
+"""Convolutions of small pictures, as products of matrices: inside of loops XLA is many times slower with convolutions on CPUs.
+
+They take a batch, unlike other networks, so that a product has one row for each place of all pictures. If `vmap` added the batch, XLA would
+sum the weights' gradients over two axes, and turn them around in memory first, which takes several times as long.
+"""
 
 import equinox as eqx
 import jax
@@ -31,27 +35,28 @@ class Conv(eqx.Module):
         self.weight = truncated_weights(key, (KERNEL, KERNEL, d_in, d_out), d_in * KERNEL**2)
         self.bias = jnp.zeros(d_out)
 
-    def pooled(self, x: Float[Array, "H W I"]) -> Float[Array, "H//2 W//2 O"]:
+    def pooled(self, x: Float[Array, "N H W I"]) -> Float[Array, "N H//2 W//2 O"]:
         """Convolve, then take the largest of each 2 x 2 pixels: these four see 3 x 3 cells of 2 x 2 pixels."""
         weight = jnp.einsum("aypk,bxql,klio->yxpqiabo", CELLS, CELLS, self.weight)
-        height, width, d_in = x.shape
-        cells = jnp.swapaxes(x.reshape(height // 2, 2, width // 2, 2, d_in), 1, 2).reshape(height // 2, width // 2, 4 * d_in)
+        num, height, width, d_in = x.shape
+        cells = jnp.swapaxes(x.reshape(num, height // 2, 2, width // 2, 2, d_in), 2, 3).reshape(num, height // 2, width // 2, 4 * d_in)
         four = convolve(cells, weight.reshape(3, 3, 4 * d_in, -1))
-        return four.reshape(height // 2, width // 2, 4, -1).max(2) + self.bias
+        return four.reshape(num, height // 2, width // 2, 4, -1).max(3) + self.bias
 
-    def of_doubled(self, x: Float[Array, "H W I"]) -> Float[Array, "2*H 2*W O"]:
+    def of_doubled(self, x: Float[Array, "N H W I"]) -> Float[Array, "N 2*H 2*W O"]:
         """Convolve the picture with each pixel four times, without making it: its 5 x 5 pixels are 3 x 3 different ones."""
         weight = jnp.einsum("ayk,bxl,klio->yxiabo", FROM, FROM, self.weight)
-        height, width, d_in = x.shape
-        four = convolve(x, weight.reshape(3, 3, d_in, -1)).reshape(height, width, 2, 2, -1)
-        return jnp.swapaxes(four, 1, 2).reshape(2 * height, 2 * width, -1) + self.bias
+        num, height, width, d_in = x.shape
+        four = convolve(x, weight.reshape(3, 3, d_in, -1)).reshape(num, height, width, 2, 2, -1)
+        return jnp.swapaxes(four, 2, 3).reshape(num, 2 * height, 2 * width, -1) + self.bias
 
 
-def convolve(x: Float[Array, "H W I"], weight: Float[Array, "k k I O"]) -> Float[Array, "H W O"]:
+def convolve(x: Float[Array, "N H W I"], weight: Float[Array, "k k I O"]) -> Float[Array, "N H W O"]:
     """Weighted sums of neighbours, zeros beyond the edge."""
-    (height, width, d_in), (kernel, _, _, d_out) = x.shape, weight.shape
+    (num, height, width, d_in), (kernel, _, _, d_out) = x.shape, weight.shape
     if height * width * kernel**2 * d_in > MOST_NEIGHBOURS:
-        return jax.lax.conv_general_dilated(x[None], weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))[0]
-    wide = jnp.pad(x, [(kernel // 2, kernel // 2)] * 2 + [(0, 0)])
-    near = [wide[i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
-    return jnp.concatenate(near, -1) @ weight.reshape(-1, d_out)
+        return jax.lax.conv_general_dilated(x, weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    wide = jnp.pad(x, [(0, 0), *[(kernel // 2, kernel // 2)] * 2, (0, 0)])
+    near = [wide[:, i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
+    places = jnp.concatenate(near, -1).reshape(num * height * width, -1)
+    return (places @ weight.reshape(-1, d_out)).reshape(num, height, width, d_out)

@@ -22,7 +22,7 @@ USUAL = 4  # and how many are aimed at
 
 
 class PixelEncoder(eqx.Module):
-    """A picture as a vector: convolutions, each followed by the largest of 2 x 2, a norm over channels and SiLU.
+    """Pictures as vectors: convolutions, each followed by the largest of 2 x 2, a norm over channels and SiLU.
 
     Pixels are from 0 to 1. Sides are halved until they have `most_pixels`, or cannot be halved any more, at most four times; between 3 and
     16 must be left. In the same few pixels there is less room to tell small things apart.
@@ -46,16 +46,16 @@ class PixelEncoder(eqx.Module):
         """How many numbers come out."""
         return math.prod(self.middle)
 
-    def __call__(self, image: Float[Array, "A B C"]) -> Float[Array, " D"]:
-        x = image - 0.5
-        x = x if self.channels_last else jnp.moveaxis(x, 0, -1)
+    def __call__(self, images: Float[Array, "N A B C"]) -> Float[Array, "N D"]:
+        x = images - 0.5
+        x = x if self.channels_last else jnp.moveaxis(x, 1, -1)
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = jax.nn.silu(at_each_pixel(norm, conv.pooled(x)))
-        return x.ravel()
+        return x.reshape(len(x), -1)
 
 
 class PixelDecoder(eqx.Module):
-    """A picture, with pixels in (0, 1), from the two halves of a latent: `PixelEncoder` backwards.
+    """Pictures, with pixels in (0, 1), from the two halves of latents: `PixelEncoder` backwards.
 
     The memory and the drawn half each paint the smallest picture, then it is doubled, convolved, normalised, until it is whole.
     """
@@ -93,15 +93,15 @@ class PixelDecoder(eqx.Module):
         self.convs = tuple(Conv(i, o, key=k) for i, o, k in zip(reversed(widths), outs, conv_keys, strict=True))
         self.norms = tuple(norm_named("rms", width) for width in outs[:-1])
 
-    def __call__(self, deter: Float[Array, " D"], stoch: Float[Array, " S"]) -> Float[Array, "A B C"]:
-        num_blocks, (height, width, channels) = len(self.from_deter.weight), self.middle
-        x = self.from_deter(deter.reshape(num_blocks, -1)).reshape(channels, height, width)  # each block its own channels
-        x = jnp.moveaxis(x, 0, -1) + self.from_stoch(self.before_stoch(stoch)).reshape(self.middle)
+    def __call__(self, deter: Float[Array, "N D"], stoch: Float[Array, "N S"]) -> Float[Array, "N A B C"]:
+        height, width, channels = self.middle
+        x = jax.vmap(self.from_deter)(deter).reshape(-1, channels, height, width)  # each block its own channels
+        x = jnp.moveaxis(x, 1, -1) + jax.vmap(lambda stoch: self.from_stoch(self.before_stoch(stoch)))(stoch).reshape(-1, *self.middle)
         x = jax.nn.silu(at_each_pixel(self.first_norm, x))
         for conv, norm in zip(self.convs, (*self.norms, None), strict=True):
             x = conv.of_doubled(x)
             x = jax.nn.sigmoid(x) if norm is None else jax.nn.silu(at_each_pixel(norm, x))
-        return x if self.channels_last else jnp.moveaxis(x, -1, 0)
+        return x if self.channels_last else jnp.moveaxis(x, -1, 1)
 
 
 def plan(shape: tuple[int, ...], pixels: list[int], depth: int, most_pixels: int) -> tuple[tuple[int, ...], tuple[int, int]]:
@@ -117,6 +117,6 @@ def plan(shape: tuple[int, ...], pixels: list[int], depth: int, most_pixels: int
     return tuple(depth * wider for wider in WIDER[:halvings]), (left[0], left[1])
 
 
-def at_each_pixel(norm: NormLayer, x: Float[Array, "H W C"]) -> Float[Array, "H W C"]:
+def at_each_pixel(norm: NormLayer, x: Float[Array, "N H W C"]) -> Float[Array, "N H W C"]:
     """The norm of all channels of each pixel."""
-    return jax.vmap(jax.vmap(norm))(x)
+    return jax.vmap(norm)(x.reshape(-1, x.shape[-1])).reshape(x.shape)

@@ -1,6 +1,7 @@
 """The recurrent state-space model (Hafner et al. 2019; here that of DreamerV3, 2025): what happens next, in a small state of its own."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from rl4jax.core.errors import choose_divisor, is_count, require
 
-from .block_linear import BlockLinear
+from .block_linear import BlockLinear, by_blocks
 from .distributions.one_hots import OneHots
 from .linear import Linear
 from .mlp import MLP, NormLayer, norm_named
@@ -165,10 +166,10 @@ class RSSM(eqx.Module):
         inputs = jnp.concatenate([self.from_deter(deter), self.from_stoch(latent.stoch.ravel()), moved])
         own, to_all = jnp.split(self.mix.weight, [deter.size // num_blocks], 1)
         to_all = jnp.swapaxes(to_all, 0, 1).reshape(inputs.size, -1)  # all blocks see all inputs: one product instead of many
-        mixed = jnp.einsum("gi,gio->go", deter.reshape(num_blocks, -1), own).ravel() + inputs @ to_all + self.mix.bias.ravel()
+        mixed = jnp.concatenate(by_blocks(deter, own)) + inputs @ to_all + self.mix.bias.ravel()
         mixed = jax.nn.silu(self.mix_norm(mixed))
-        reset, candidate, update = jnp.split(self.gates(mixed.reshape(num_blocks, -1)), 3, -1)  # in each block
-        reset, candidate, update = reset.ravel(), candidate.ravel(), update.ravel()
+        gates = zip(*(jnp.split(gate, 3) for gate in jnp.split(self.gates(mixed), num_blocks)), strict=True)  # in each block
+        reset, candidate, update = (jnp.concatenate(gate) for gate in gates)
         update = jax.nn.sigmoid(update - 1)  # at first it rather keeps what it knows
         return update * jnp.tanh(jax.nn.sigmoid(reset) * candidate) + (1 - update) * deter
 
@@ -186,6 +187,20 @@ def draw(distribution: OneHots, noise: Float[Array, "G K"] | None) -> Float[Arra
     return distribution.mode() if noise is None else distribution.sample_from(noise)
 
 
-def each(function):
-    """For all steps of all sequences."""
-    return jax.vmap(jax.vmap(function))
+def each(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For all steps of all sequences, `[T, B, ...]`."""
+    return as_one_batch(jax.vmap(function))
+
+
+def as_one_batch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a batch `[N, ...]` for all steps of all sequences, `[T, B, ...]`.
+
+    With two axes XLA on CPUs would turn every gradient around in memory before it sums the weights' part of it.
+    """
+
+    def of_all(*args):
+        length, num = jax.tree.leaves(args)[0].shape[:2]
+        out = function(*jax.tree.map(lambda x: x.reshape(length * num, *x.shape[2:]), args))
+        return jax.tree.map(lambda x: x.reshape(length, num, *x.shape[1:]), out)
+
+    return of_all

@@ -13,8 +13,7 @@ from rl4jax.nn.pixel_stages import PixelDecoder, PixelEncoder
 
 
 def by_xla(x, conv):
-    out = jax.lax.conv_general_dilated(x[None], conv.weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-    return out[0] + conv.bias
+    return jax.lax.conv_general_dilated(x, conv.weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + conv.bias
 
 
 @pytest.mark.parametrize("most", [0, 2**15], ids=["convolution", "product"])
@@ -23,11 +22,11 @@ def test_both_ways_are_the_convolution(shape, most, monkeypatch, getkey):
     monkeypatch.setattr(pixel_conv, "MOST_NEIGHBOURS", most)
     conv = pixel_conv.Conv(shape[-1], 4, key=getkey())
     conv = eqx.tree_at(lambda c: c.bias, conv, jnp.arange(4.0))
-    x = jax.random.normal(getkey(), shape)
+    x = jax.random.normal(getkey(), (3, *shape))
     height, width, _ = shape
-    halved = by_xla(x, conv).reshape(height // 2, 2, width // 2, 2, -1).max((1, 3))
+    halved = by_xla(x, conv).reshape(3, height // 2, 2, width // 2, 2, -1).max((2, 4))
     np.testing.assert_allclose(conv.pooled(x), halved, atol=1e-5)
-    doubled = jnp.repeat(jnp.repeat(x, 2, 0), 2, 1)
+    doubled = jnp.repeat(jnp.repeat(x, 2, 1), 2, 2)
     np.testing.assert_allclose(conv.of_doubled(x), by_xla(doubled, conv), atol=1e-5)
 
 
@@ -35,5 +34,5 @@ def test_both_ways_are_the_convolution(shape, most, monkeypatch, getkey):
 def test_pictures_are_halved_until_so_many_pixels_are_left_but_at_least_once(most, middle, getkey):
     encoder, decoder = PixelEncoder((16, 16, 1), 4, most, key=getkey()), PixelDecoder(8, 6, (16, 16, 1), 4, 5, 4, most, key=getkey())
     assert encoder.middle == decoder.middle == middle
-    assert encoder(jnp.zeros((16, 16, 1))).shape == (math.prod(middle),)
-    assert decoder(jnp.zeros(8), jnp.zeros(6)).shape == (16, 16, 1)
+    assert encoder(jnp.zeros((3, 16, 16, 1))).shape == (3, math.prod(middle))
+    assert decoder(jnp.zeros((3, 8)), jnp.zeros((3, 6))).shape == (3, 16, 16, 1)

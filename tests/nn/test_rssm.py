@@ -83,7 +83,7 @@ def test_without_inputs_to_the_gates_most_is_kept(rssm):
 
 def test_a_block_sees_its_own_memory_only_and_all_inputs(rssm):
     """Of the layer before the gates: with the shared inputs held, each block depends on its own part alone."""
-    blocks = jax.jacobian(rssm.mix)(jnp.ones((4, 4 + 24)))
+    blocks = jax.jacobian(rssm.mix)(jnp.ones(4 * (4 + 24))).reshape(4, 4, 4, 4 + 24)
     for i in range(4):
         for j in range(4):
             assert bool(jnp.any(blocks[i, :, j] != 0)) == (i == j)

@@ -1,11 +1,12 @@
 """The settings of Dreamer."""
 
 import equinox as eqx
+from jaxtyping import ArrayLike
 
 from rl4jax.core.errors import is_count, require
 from rl4jax.core.number import Number
 from rl4jax.core.number_rules import NOT_NEGATIVE, POSITIVE, RATE, SHARE, check_counts, check_numbers
-from rl4jax.core.schedule import Linear, Schedule, as_setting
+from rl4jax.core.schedule import Linear, Schedule, as_setting, value_at
 
 STEPS_LIKE_A_GRADIENT_STEP = 50
 
@@ -24,7 +25,7 @@ class Config(eqx.Module):
     imagine_steps: int = eqx.field(default=15, static=True)  # length of imagined rollouts
     imagine_from: int = eqx.field(default=0, static=True)  # how many steps of each stretch, the last ones, are begun from; 0 = all
     lam: Number = 0.95  # of lambda-returns
-    entropy_coef: Number = 3e-4  # bonus for entropy; returns are scaled to about 1
+    entropy_coef: Number | Schedule = eqx.field(default=3e-4, converter=as_setting)  # bonus for entropy; returns are scaled to about 1
     dyn_coef: Number = 1.0  # pull of the divergence at what is expected
     rep_coef: Number = 0.1  # and at what is seen
     free_nats: Number = 1.0  # divergence that costs nothing
@@ -34,6 +35,7 @@ class Config(eqx.Module):
     return_decay: Number = 0.99  # of the percentiles that advantages are scaled by
     clip: Number = 0.3  # gradients, as a share of the norm of their weights
     b2: Number = 0.999  # of LaProp: gradients are scaled by the mean of about 1 / (1 - b2) squares; short runs must forget the first ones
+    weight_decay: Number = 0.0  # of matrices, times the learning rate: how much of them is forgotten at each gradient step
 
     def __check_init__(self):
         check_counts(self, "dreamer.Config", "num_steps", "batch_size", "length", "capacity", "imagine_steps")
@@ -43,14 +45,20 @@ class Config(eqx.Module):
         require(self.imagine_from <= self.length, "dreamer.Config.imagine_from", self.imagine_from, f"at most length = {self.length}")
         rules = {
             "lr": RATE,
+            "entropy_coef": RATE,
             "train_ratio": POSITIVE,
             "horizon": (lambda x: x > 1, "greater than 1"),
             "clip": POSITIVE,
             "b2": (lambda x: (x >= 0) & (x < 1), "in [0, 1)"),
         }
-        coefs = ("entropy_coef", "dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef")
+        coefs = ("dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef", "weight_decay")
         rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "return_decay"), SHARE)
         check_numbers(self, "dreamer.Config", rules)
+
+    def after(self, num_gradient_steps: ArrayLike) -> "Config":
+        """The settings of that gradient step: numbers instead of schedules."""
+        rates = tuple(value_at(rate, num_gradient_steps) for rate in (self.lr, self.entropy_coef))
+        return eqx.tree_at(lambda cfg: (cfg.lr, cfg.entropy_coef), self, rates)
 
     def gradient_steps(self, num_steps: int) -> float:
         """How many are made for so many steps of all environments together: the length of a schedule for a run of that length."""

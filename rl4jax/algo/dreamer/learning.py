@@ -41,15 +41,24 @@ class Learner(NamedTuple):
 
 
 def make_optimizer(cfg: Config, num_gradient_steps: Int32[Array, ""] | int) -> optax.GradientTransformation:
-    """Clipping by the norm of the weights, then LaProp, with the learning rate of this gradient step."""
+    """Clipping by the norm of the weights, then LaProp and weight decay, with the learning rate of this gradient step."""
     rate = optax.scale_by_learning_rate(value_at(cfg.lr, num_gradient_steps))
-    return optax.chain(clip_by_weight(cfg.clip), optax.flatten(optax.chain(scale_by_laprop(b2=cfg.b2), rate)))
+    decay = optax.add_decayed_weights(cfg.weight_decay, mask=are_matrices)
+    return optax.chain(clip_by_weight(cfg.clip), optax.flatten(scale_by_laprop(b2=cfg.b2)), decay, rate)
+
+
+def are_matrices(params: PyTree) -> PyTree:
+    """Not biases and scales of norms: these do not grow with what is learned by heart."""
+    return jax.tree.map(lambda x: jnp.ndim(x) >= 2, params)
 
 
 def loss(
     model: Agent, slow_value: Any, moments: Moment, normalizer: PercentileNormalizer, cfg: Config, *, key: PRNGKeyArray
 ) -> tuple[Float[Array, ""], tuple[Metrics, tuple[PercentileNormalizer, StoredLatent]]]:
-    """All losses together, as one optimizer sees them; also the metrics, the normalizer and the latents of the steps."""
+    """All losses together, as one optimizer sees them; also the metrics, the normalizer and the latents of the steps.
+
+    If `cfg` has schedules, give `cfg.after(num_gradient_steps)`.
+    """
     world_key, behaviour_key = jax.random.split(key)
     world_loss, (world_metrics, seen) = world_model_loss(model, moments, cfg, key=world_key)
     behaviour_loss, (metrics, normalizer) = actor_critic_loss(model, slow_value, seen, normalizer, cfg, key=behaviour_key)
@@ -64,6 +73,7 @@ def learn(
 
     If something is not finite, everything is as it was.
     """
+    cfg = cfg.after(number)
 
     def of_params(params):
         return loss(learner.packed.with_params(params).model, learner.slow_value.model, moments, learner.normalizer, cfg, key=key)

@@ -13,7 +13,7 @@ from rl4jax.gradients import safe
 from rl4jax.nn.distributions.categorical import log_softmax
 from rl4jax.nn.linear import Linear
 from rl4jax.nn.obs_encoder import ObsEncoder, split_space
-from rl4jax.nn.rssm import each
+from rl4jax.nn.rssm import as_one_batch, each
 from rl4jax.nn.target_network import polyak
 from rl4jax.nn.truncated_normal import truncated_linear, truncated_weights
 
@@ -74,7 +74,7 @@ class Prototypes(Representation):
         frozen = jax.lax.stop_gradient(self)
         said = each(self.of_tokens)(twice.tokens[1:])  # a first step has little to go by
         said_by_latent = each(self.of_latent)(twice.latents.features[1:])
-        slow = each(lambda obs: frozen.slow_of_tokens(frozen.slow_encoder(obs)))(jax.tree.map(lambda x: x[1:], twice.moments.obs))
+        slow = each(frozen.slow_of_tokens)(as_one_batch(frozen.slow_encoder.of_batch)(jax.tree.map(lambda x: x[1:], twice.moments.obs)))
         targets = jnp.concatenate([assigned(frozen.scores(view)) for view in jnp.split(slow, 2, 1)], 1)
         other_targets = jnp.roll(targets, targets.shape[1] // 2, 1)  # of the other view
         learning = jnp.where(self.num_steps < self.frozen_for, frozen.prototypes, self.prototypes)

@@ -12,7 +12,7 @@ from rl4jax.core.number import Number
 from rl4jax.gradients import safe
 from rl4jax.nn.distributions.categorical import log_softmax
 from rl4jax.nn.obs_decoder import ObsDecoder
-from rl4jax.nn.rssm import each
+from rl4jax.nn.rssm import as_one_batch
 from rl4jax.nn.truncated_normal import truncated_weights
 
 from .looking import Seen
@@ -47,7 +47,7 @@ class Decoder(Representation):
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         """Mean over steps of `ObsDecoder.loss`."""
-        return each(self.decoder.loss)(seen.latents, seen.moments.obs).mean()
+        return as_one_batch(self.decoder.loss)(seen.latents, seen.moments.obs).mean()
 
 
 class Projection(eqx.Module):

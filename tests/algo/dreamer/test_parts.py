@@ -7,9 +7,10 @@ import pytest
 from gymnasium import spaces
 
 import rl4jax as rl
-from rl4jax import gradients
+from rl4jax import dreamer, gradients
 from rl4jax.algo.dreamer import actions, kl_balanced_loss
 from rl4jax.algo.dreamer.laprop import clip_by_weight, scale_by_laprop
+from rl4jax.algo.dreamer.learning import make_optimizer
 from rl4jax.algo.dreamer.representation import barlow_twins_loss, info_nce_loss
 from rl4jax.algo.dreamer.sizes import SIZES, size_named
 from rl4jax.collect.percentile_normalizer import PercentileNormalizer
@@ -48,6 +49,19 @@ def test_laprop():
         direction, state = laprop.update(jnp.float32(grad), state)
         found.append(float(direction))
     assert found == pytest.approx([1.0, 1.1796697, 0.4027728], rel=1e-6)
+
+
+def test_matrices_decay_by_the_learning_rate_and_nothing_else_does():
+    params = {"matrix": jnp.full((2, 2), 3.0), "bias": jnp.ones(2)}
+    opt = make_optimizer(dreamer.Config(lr=0.1, weight_decay=0.5), 0)
+    changes, _ = opt.update(jax.tree.map(jnp.zeros_like, params), opt.init(params), params)
+    np.testing.assert_allclose(changes["matrix"], -0.1 * 0.5 * 3.0, rtol=1e-6)
+    np.testing.assert_array_equal(changes["bias"], 0.0)
+
+
+def test_the_settings_of_a_gradient_step_have_no_schedules():
+    cfg = dreamer.Config(lr=rl.Linear(1.0, 0.0, 10), entropy_coef=rl.Linear(0.5, 0.1, 4)).after(2)
+    np.testing.assert_allclose((cfg.lr, cfg.entropy_coef), (0.8, 0.3), rtol=1e-6)
 
 
 def test_barlow_twins_and_info_nce():
