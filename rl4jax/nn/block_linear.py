@@ -16,17 +16,17 @@ class BlockLinear(eqx.Module):
     """
 
     weight: Float[Array, "K I O"]
-    bias: Float[Array, "K O"]
+    bias: Float[Array, " E"]
 
     def __init__(self, d_in: int, d_out: int, num_blocks: int, *, key: PRNGKeyArray):
         for name, size in (("d_in", d_in), ("d_out", d_out)):
             fits = is_count(size) and is_count(num_blocks) and size % num_blocks == 0
             require(fits, f"BlockLinear: num_blocks, for {name} = {size},", num_blocks, "a divisor of it", choose_divisor(size))
         self.weight = truncated_weights(key, (num_blocks, d_in // num_blocks, d_out // num_blocks), d_in)
-        self.bias = jnp.zeros((num_blocks, d_out // num_blocks))
+        self.bias = jnp.zeros(d_out)
 
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, " E"]:
-        return jnp.concatenate([y + bias for y, bias in zip(by_blocks(x, self.weight), self.bias, strict=True)])
+        return jnp.concatenate(by_blocks(x, self.weight)) + self.bias
 
 
 def by_blocks(x: Float[Array, " D"], weight: Float[Array, "K I O"]) -> list[Float[Array, " O"]]:

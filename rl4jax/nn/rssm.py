@@ -166,7 +166,7 @@ class RSSM(eqx.Module):
         inputs = jnp.concatenate([self.from_deter(deter), self.from_stoch(latent.stoch.ravel()), moved])
         own, to_all = jnp.split(self.mix.weight, [deter.size // num_blocks], 1)
         to_all = jnp.swapaxes(to_all, 0, 1).reshape(inputs.size, -1)  # all blocks see all inputs: one product instead of many
-        mixed = jnp.concatenate(by_blocks(deter, own)) + inputs @ to_all + self.mix.bias.ravel()
+        mixed = jnp.concatenate(by_blocks(deter, own)) + inputs @ to_all + self.mix.bias
         mixed = jax.nn.silu(self.mix_norm(mixed))
         gates = zip(*(jnp.split(gate, 3) for gate in jnp.split(self.gates(mixed), num_blocks)), strict=True)  # in each block
         reset, candidate, update = (jnp.concatenate(gate) for gate in gates)

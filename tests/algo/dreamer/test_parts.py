@@ -10,12 +10,13 @@ import rl4jax as rl
 from rl4jax import dreamer, gradients
 from rl4jax.algo.dreamer import actions, kl_balanced_loss
 from rl4jax.algo.dreamer.laprop import clip_by_weight, scale_by_laprop
-from rl4jax.algo.dreamer.learning import make_optimizer
+from rl4jax.algo.dreamer.learning import are_matrices, make_optimizer
 from rl4jax.algo.dreamer.representation import barlow_twins_loss, info_nce_loss
 from rl4jax.algo.dreamer.sizes import SIZES, size_named
 from rl4jax.collect.percentile_normalizer import PercentileNormalizer
 from rl4jax.collect.returns import lambda_returns
 from rl4jax.nn.distributions.one_hots import OneHots
+from rl4jax.nn.packed import pack
 
 X = jnp.array([[1.0, 0.0], [2.0, 1.0], [3.0, 5.0], [4.0, 2.0]])
 Y = jnp.array([[2.0, 1.0], [1.0, 0.0], [4.0, 3.0], [3.0, 4.0]])
@@ -57,6 +58,14 @@ def test_matrices_decay_by_the_learning_rate_and_nothing_else_does():
     changes, _ = opt.update(jax.tree.map(jnp.zeros_like, params), opt.init(params), params)
     np.testing.assert_allclose(changes["matrix"], -0.1 * 0.5 * 3.0, rtol=1e-6)
     np.testing.assert_array_equal(changes["bias"], 0.0)
+
+
+def test_no_bias_of_an_agent_decays():
+    agent = dreamer.Agent(rl.VecEnv(rl.envs.CartPole(), num_envs=2), "tiny", key=jax.random.key(0))
+    decays = are_matrices(pack(agent).params)
+    assert {name for name, decayed in decays.items() if not decayed} == {
+        name for name in decays if not name.endswith(".weight") or ".norm" in name or "mix_norm" in name
+    }
 
 
 def test_the_settings_of_a_gradient_step_have_no_schedules():
