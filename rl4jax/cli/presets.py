@@ -57,17 +57,16 @@ IMPALA: dict[str, dict[str, Any]] = {
     "CartPole": {"total_steps": 1_000_000, "num_envs": 8, "num_steps": 80, "lr": "linear(1e-3, 0)", "max_grad_norm": 1.0},
 }
 
-# Small worlds: networks and batches that a core can afford, and a learning rate that fits them; with twice that the decoder never painted
-# sharply. Little is new in a step of such a world, so the free nat of the paper would leave everything to chance; and a few pixels or
-# numbers weigh so little that they need a large coefficient. Half of the dreams are enough.
+# Small worlds: networks and batches that a core can afford, and a learning rate that fits them. Little is new in a step of such a world, so
+# the free nat of the paper would leave everything to chance. Half of the dreams are enough.
 _SMALL_WORLD = {
-    "size": "tiny", "num_envs": 4, "lr": "linear(1.5e-3, 1e-4)", "b2": 0.99, "batch_size": 16, "length": 16, "capacity": 50_000,
-    "learning_starts": 500, "imagine_from": 8, "free_nats": 0.1, "representation_coef": 10.0,
+    "size": "tiny", "num_envs": 4, "lr": "linear(3e-3, 3e-4)", "batch_size": 16, "length": 16, "capacity": 50_000,
+    "learning_starts": 500, "imagine_from": 8, "free_nats": 0.1, "dyn_coef": 0.3, "rep_coef": 0.03,
 }  # fmt: skip
 
 DREAMER: dict[str, dict[str, Any]] = {
     "CartPole": {"total_steps": 50_000, "train_ratio": 64.0} | _SMALL_WORLD,
-    "Catch,rows=16,columns=16": {"total_steps": 20_000, "train_ratio": 192.0, "entropy_coef": 0.005} | _SMALL_WORLD,
+    "Catch,rows=16,columns=16": {"total_steps": 20_000, "train_ratio": 160.0, "entropy_coef": 0.01, "representation": "barlow"} | _SMALL_WORLD,
     "Memory": {"total_steps": 20_000, "train_ratio": 64.0} | _SMALL_WORLD,
     "Pendulum": {"total_steps": 30_000, "train_ratio": 64.0} | _SMALL_WORLD,
 }

@@ -24,7 +24,7 @@ def published(hidden: int) -> Size:
 
 
 SIZES = {
-    "tiny": Size(deter=256, hidden=64, units=64, classes=4, depth=8, num_bins=63, most_pixels=8),
+    "tiny": Size(deter=256, hidden=64, units=64, classes=4, depth=4, num_bins=63),
     "1m": published(64),
     "12m": published(256),
     "25m": published(384),
