@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int32, Key, PRNGKeyArray, PyTree
 from rl4jax.core.errors import is_count, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.host_arrays import map_arrays, read_only
+from rl4jax.core.number import Number
 from rl4jax.core.spaces import clip_action, mask_allows
 from rl4jax.core.vec_env import VecEnv, VecStep
 from rl4jax.nn.model import Actor, Model, apply, choose as choose_one, noise_of, reset_carry
@@ -59,13 +60,21 @@ def unroll(
 
 @functools.partial(jax.jit, static_argnames=("num_steps", "judged", "greedy"))
 def play_in_graph(
-    packed: Packed, env: VecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True, greedy: bool = False
+    packed: Packed,
+    env: VecEnv,
+    playing: Playing,
+    num_steps: int,
+    *,
+    key: PRNGKeyArray,
+    judged: bool = True,
+    greedy: bool = False,
+    hold: Number | None = None,
 ) -> tuple[Playing, Rollout]:
-    """One program: a scan over the steps."""
+    """One program: a scan over the steps. `hold`: see `keys_of_actions`."""
     act_key, step_key = jax.random.split(key)
     noise, now_noise = None, lambda _: None
     if not greedy:  # all at once: drawing numbers step by step would cost more than a small network
-        noise, now_noise = draw_ahead(packed.model, playing, jax.random.split(act_key, (num_steps, env.num_envs)))
+        noise, now_noise = draw_ahead(packed.model, playing, keys_of_actions(act_key, num_steps, env.num_envs, hold))
 
     def one(now, chance):
         env_state, obs, is_first, carry = now
@@ -89,11 +98,19 @@ def play_in_graph(
 
 
 def play_on_host(
-    packed: Packed, env: GymVecEnv, playing: Playing, num_steps: int, *, key: PRNGKeyArray, judged: bool = True, greedy: bool = False
+    packed: Packed,
+    env: GymVecEnv,
+    playing: Playing,
+    num_steps: int,
+    *,
+    key: PRNGKeyArray,
+    judged: bool = True,
+    greedy: bool = False,
+    hold: Number | None = None,
 ) -> tuple[Playing, Rollout]:
     """The same from Python: one compiled call per step, and two per rollout."""
     begun = playing._replace(env_state=None)
-    noise, structure = jax.tree.flatten(None if greedy else _noise_on_host(packed, begun, num_steps, key))
+    noise, structure = jax.tree.flatten(None if greedy else _noise_on_host(packed, begun, num_steps, key, hold))
     noise = [np.asarray(x) for x in noise]
 
     def choose_at(t, obs, is_first, carry, mask):
@@ -283,15 +300,30 @@ def find_faults(env: VecEnv, moments: Moment) -> Int32[Array, "3"]:
     return jnp.stack([jnp.sum(x, dtype=jnp.int32) for x in bad])
 
 
-def draw_noise(make: Callable[[PRNGKeyArray], PyTree], num_steps: int, num_envs: int, key: PRNGKeyArray) -> PyTree:
+def keys_of_actions(key: PRNGKeyArray, num_steps: int, num_envs: int, hold: Number | None = None) -> Key[Array, "T B"]:
+    """For the chance in each action. With `hold`, so likely it is that of the step before: what is tried by chance is tried for longer.
+
+    (Eberhard et al. 2023: noise that lasts explores further than noise that cancels itself out.)
+    """
+    keys = jax.random.split(key, (num_steps, num_envs))
+    if hold is None:
+        return keys
+    steps, held = jnp.arange(num_steps)[:, None], jax.random.bernoulli(jax.random.fold_in(key, num_steps), hold, keys.shape)
+    drawn_at = jax.lax.cummax(jnp.where(held, 0, steps), axis=0)
+    return keys[drawn_at, jnp.arange(num_envs)]
+
+
+def draw_noise(
+    make: Callable[[PRNGKeyArray], PyTree], num_steps: int, num_envs: int, key: PRNGKeyArray, hold: Number | None = None
+) -> PyTree:
     """The noise of a whole rollout on the host, the same as in-graph, so that both kinds play alike."""
     act_key, _ = jax.random.split(key)
-    return jax.vmap(jax.vmap(make))(jax.random.split(act_key, (num_steps, num_envs)))
+    return jax.vmap(jax.vmap(make))(keys_of_actions(act_key, num_steps, num_envs, hold))
 
 
 @functools.partial(jax.jit, static_argnames="num_steps")
-def _noise_on_host(packed: Packed, playing: Playing, num_steps: int, key: PRNGKeyArray) -> PyTree:
-    return draw_noise(noise_maker(packed.model, playing), num_steps, playing.is_first.shape[0], key)
+def _noise_on_host(packed: Packed, playing: Playing, num_steps: int, key: PRNGKeyArray, hold: Number | None) -> PyTree:
+    return draw_noise(noise_maker(packed.model, playing), num_steps, playing.is_first.shape[0], key, hold)
 
 
 @jax.jit

@@ -90,6 +90,30 @@ def test_noise_drawn_ahead_or_step_by_step_is_the_same(monkeypatch):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+def test_held_chance_is_that_of_the_step_before():
+    def drawn(hold):
+        return np.asarray(jax.random.key_data(play.keys_of_actions(jax.random.key(3), 400, 5, hold)))
+
+    free, often, always = drawn(None), drawn(0.75), drawn(1.0)
+    np.testing.assert_array_equal(drawn(0.0), free)
+    np.testing.assert_array_equal(always, np.broadcast_to(free[:1], free.shape))
+    same = (often[1:] == often[:-1]).all(-1)
+    assert 0.7 < same.mean() < 0.8
+    np.testing.assert_array_equal(often[1:][~same], free[1:][~same])  # what is not held is drawn anew
+
+
+def test_both_kinds_of_environment_hold_chance_alike():
+    env = Deterministic(rl.envs.CartPole(), max_steps=15)
+    in_graph, host = rl.VecEnv(env, num_envs=3), rl.GymVecEnv(lambda: rl.to_gymnasium(env), num_envs=3)
+    packed = rl.nn.pack(model_of(in_graph))
+    actions = []
+    for kind, act in ((in_graph, play.play_in_graph), (host, play.play_on_host)):
+        playing = collect.begin(packed.model, kind, key=jax.random.key(0))
+        actions.append(act(packed, kind, playing, 24, key=jax.random.key(1), hold=0.9)[1].action)
+    np.testing.assert_array_equal(*actions)
+    assert (np.diff(actions[0], axis=0) == 0).mean() > 0.8, "at even chances, half of all actions would be as the one before"
+
+
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=str)
 def test_every_autoreset_mode_of_gymnasium_gives_the_same_real_steps(mode):
     def make():

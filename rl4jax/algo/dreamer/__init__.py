@@ -122,16 +122,16 @@ def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
     check_faults(state.playing.faults, env)
     if isinstance(env, GymVecEnv):
         key, play_key = jax.random.split(state.key)
-        playing, rollout = play_on_host(state.packed, env, state.playing, cfg.num_steps, key=play_key, judged=False)
+        playing, rollout = play_on_host(state.packed, env, state.playing, cfg.num_steps, key=play_key, judged=False, hold=cfg.hold)
     else:
-        playing, rollout, key = _collect_in_graph(state.packed, state.playing, state.key, on_device(env), cfg.num_steps)
+        playing, rollout, key = _collect_in_graph(state.packed, state.playing, state.key, on_device(env), cfg.num_steps, cfg.hold)
     return state._replace(playing=playing, key=key), rollout
 
 
 @functools.partial(jax.jit, static_argnames="num_steps")
-def _collect_in_graph(packed, playing, key, env, num_steps):
+def _collect_in_graph(packed, playing, key, env, num_steps, hold):
     key, play_key = jax.random.split(key)
-    return *play_in_graph(packed, env, playing, num_steps, key=play_key, judged=False), key
+    return *play_in_graph(packed, env, playing, num_steps, key=play_key, judged=False, hold=hold), key
 
 
 def update(

@@ -16,6 +16,7 @@ class Config(eqx.Module):
 
     lr: Number | Schedule = eqx.field(default=Linear(0.0, 4e-5, 1000), converter=as_setting)  # a schedule counts gradient steps
     num_steps: int = eqx.field(default=16, static=True)  # T, per environment and rollout
+    hold: Number = 0.0  # how likely the chance in an action is that of the step before: what is tried is tried for longer
     train_ratio: Number = 32.0  # steps that are learned from for each step that is played
     batch_size: int = eqx.field(default=16, static=True)  # stretches in each gradient step
     length: int = eqx.field(default=64, static=True)  # steps in each stretch
@@ -52,7 +53,7 @@ class Config(eqx.Module):
             "b2": (lambda x: (x >= 0) & (x < 1), "in [0, 1)"),
         }
         coefs = ("dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef", "weight_decay")
-        rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "return_decay"), SHARE)
+        rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "return_decay", "hold"), SHARE)
         check_numbers(self, "dreamer.Config", rules)
 
     def after(self, num_gradient_steps: ArrayLike) -> "Config":

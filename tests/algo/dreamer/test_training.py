@@ -164,6 +164,7 @@ VECTOR = spaces.Box(-1, 1, (3,))
             "in-graph, = 'HostSequenceReplay' must be a SequenceReplay",
         ),
         (lambda: begin(host(), HostSequenceReplay.empty(30, 2, like())), rl.ShapeError, r"of which \(\) may be rewritten"),
+        (lambda: dreamer.Config(hold=1.5), rl.ConfigError, "hold = 1.5 must be"),
         (lambda: dreamer.Config(lam=2.0), rl.ConfigError, "lam"),
         (lambda: dreamer.Config(b2=1.0), rl.ConfigError, r"b2 = 1.0 must be in \[0, 1\)"),
         (lambda: dreamer.Config(representation_coef=-1.0), rl.ConfigError, "representation_coef = -1.0 must be zero or more"),
