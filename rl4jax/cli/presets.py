@@ -66,13 +66,8 @@ _SMALL_WORLD = {
 
 # On Catch a ball in an outer column is caught by chance once in a hundred times, unless chance lasts: `hold`.
 _CATCH = {
-    "total_steps": 20_000,
-    "train_ratio": 160.0,
-    "lr": "linear(3e-3, 1e-4)",
-    "entropy_coef": 0.01,
-    "hold": 0.8,
-    "representation": "barlow",
-}
+    "total_steps": 20_000, "train_ratio": 160.0, "lr": "linear(3e-3, 1e-4)", "entropy_coef": 0.01, "hold": 0.8, "representation": "barlow",
+}  # fmt: skip
 
 DREAMER: dict[str, dict[str, Any]] = {
     "CartPole": _SMALL_WORLD | {"total_steps": 50_000, "train_ratio": 64.0},

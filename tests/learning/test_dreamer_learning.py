@@ -16,7 +16,12 @@ SEEDS = range(3)
 CATCH = "Catch,rows=16,columns=16"
 BARS = {CATCH: 0.9, "Memory": 0.95 * 17, "Pendulum": -250.0, "CartPole": 400.0}
 BUDGETS = {CATCH: 20_000, "Memory": 50_000, "Pendulum": 30_000, "CartPole": 50_000}
-PROTOTYPES = functools.partial(dreamer.Prototypes, shift=1, frozen_for=500)
+PROTOTYPES = functools.partial(dreamer.Prototypes, num_prototypes=512, shift=1, frozen_for=500)
+LARGER = dreamer.Size(deter=256, hidden=128, units=128, classes=4, depth=8, num_bins=63, most_pixels=8)
+PAINTING = {
+    "train_ratio": 96.0, "lr": "linear(1.5e-3, 1e-4)", "b2": 0.99, "weight_decay": 0.5, "entropy_coef": "linear(0.03, 0.004, 5000)",
+    "representation_coef": 10.0, "dyn_coef": 1.0, "rep_coef": 0.1,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("env", ["Memory", "Pendulum", CATCH])
@@ -43,13 +48,17 @@ def test_cart_pole_is_reached_and_kept(tmp_path):
         assert (means[steps >= 0.9 * steps[-1]] >= 400).all(), (seed, means)
 
 
-@pytest.mark.parametrize(("representation", "most"), [("barlow", 20_000), ("infonce", 40_000), (PROTOTYPES, 40_000)])
-def test_every_seed_catches_without_a_decoder(representation, most, tmp_path):
+@pytest.mark.parametrize(
+    ("representation", "size", "changes"),
+    [("decoder", LARGER, PAINTING), ("infonce", "tiny", {}), (PROTOTYPES, "tiny", {"total_steps": 24_000, "train_ratio": 96.0})],
+    ids=["decoder", "infonce", "prototypes"],
+)
+def test_every_seed_catches_with_the_other_representations(representation, size, changes, tmp_path):
     for seed in SEEDS:
-        run = prepared("dreamer", CATCH, seed, tmp_path, total_steps=most)
-        agent = dreamer.Agent(run.env, run.network.size, representation, key=jax.random.key(seed))
+        run = prepared("dreamer", CATCH, seed, tmp_path, **changes)
+        agent = dreamer.Agent(run.env, size, representation, key=jax.random.key(seed))
         state = dreamer.init(agent, run.env, run.cfg, key=run.key("init"))
-        _, means = curve(run, most, state=state)
+        _, means = curve(run, run.last_step, state=state)
         assert means[-1] >= 0.9, (seed, means)
 
 
