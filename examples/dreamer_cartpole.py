@@ -18,7 +18,7 @@ def main(short: bool = False, seed: int = 0) -> float:
     num_updates = 10 if short else 780  # each after 64 steps
     env = rl.VecEnv(rl.envs.CartPole(), num_envs=4)
     cfg = dreamer.Config(
-        lr=rl.Linear(1.5e-3, 1e-4, 12_500),
+        lr=rl.Linear(3e-3, 3e-4, 12_500),
         batch_size=16,
         length=16,
         train_ratio=1 if short else 64,  # a gradient step on 256 steps for every fourth one that is played
@@ -26,7 +26,8 @@ def main(short: bool = False, seed: int = 0) -> float:
         learning_starts=500,
         imagine_from=8,
         representation_coef=10,
-        b2=0.99,
+        dyn_coef=0.3,
+        rep_coef=0.03,
         free_nats=0.1,
     )
     model_key, key, eval_key = jax.random.split(jax.random.key(seed), 3)

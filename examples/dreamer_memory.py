@@ -18,7 +18,7 @@ def main(short: bool = False, seed: int = 0) -> float:
     num_turns = 2 if short else 15  # of about a thousand steps
     env = rl.VecEnv(rl.envs.Memory(), num_envs=4)
     cfg = dreamer.Config(
-        lr=rl.Linear(1.5e-3, 1e-4, 3_750),
+        lr=rl.Linear(3e-3, 3e-4, 3_750),
         batch_size=16,
         length=16,  # as far back as a gradient reaches: three steps are enough here, and the stored latents remember more
         train_ratio=1 if short else 64,  # each step is learned from so many times: a gradient step on 256 steps for every fourth one
@@ -26,7 +26,8 @@ def main(short: bool = False, seed: int = 0) -> float:
         learning_starts=500,
         imagine_from=8,
         representation_coef=10,
-        b2=0.99,
+        dyn_coef=0.3,
+        rep_coef=0.03,
         free_nats=0.1,  # a symbol is 1.4 nats of news: a whole free nat, as for large worlds, would leave most of it to chance
     )
     model_key, key, eval_key = jax.random.split(jax.random.key(seed), 3)
