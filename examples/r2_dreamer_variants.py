@@ -30,8 +30,8 @@ VARIANTS: dict[str, tuple[Callable[..., Any], int, float]] = {  # how many steps
 }
 # Small and smooth eyes are best for those without a decoder. To paint single pixels takes more, and more weight.
 TINY, LARGER = dreamer.SIZES["tiny"], dreamer.Size(deter=256, hidden=128, units=128, classes=4, depth=8, num_bins=63, most_pixels=8)
-PAINTING = {"representation_coef": 10, "b2": 0.99, "weight_decay": 0.5, "entropy_coef": rl.Linear(0.03, 0.004, 5_000)}
-OTHERS = {"dyn_coef": 0.3, "rep_coef": 0.03, "entropy_coef": 0.01}
+PAINTING: dict[str, Any] = {"representation_coef": 10, "b2": 0.99, "weight_decay": 0.5, "entropy_coef": rl.Linear(0.03, 0.004, 5_000)}
+OTHERS: dict[str, Any] = {"dyn_coef": 0.3, "rep_coef": 0.03, "entropy_coef": 0.01}
 
 
 def train(name: str, short: bool, seed: int) -> tuple[float, float]:
