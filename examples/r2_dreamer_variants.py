@@ -29,7 +29,7 @@ VARIANTS: dict[str, tuple[Callable[..., Any], int, float]] = {  # how many steps
     "prototypes": (PROTOTYPES, 24_000, 96),  # DreamerPro
 }
 # Small and smooth eyes are best for those without a decoder. To paint single pixels takes more, and more weight.
-TINY, LARGER = dreamer.SIZES["tiny"], dreamer.Size(deter=256, hidden=128, units=128, classes=4, depth=8, num_bins=63, most_pixels=8)
+LARGER = dreamer.Size(deter=256, hidden=128, units=128, classes=4, depth=8, num_bins=63, most_pixels=8)
 PAINTING: dict[str, Any] = {"representation_coef": 10, "b2": 0.99, "weight_decay": 0.5, "entropy_coef": rl.Linear(0.03, 0.004, 5_000)}
 OTHERS: dict[str, Any] = {"dyn_coef": 0.3, "rep_coef": 0.03, "entropy_coef": 0.01}
 
@@ -53,7 +53,7 @@ def train(name: str, short: bool, seed: int) -> tuple[float, float]:
         **(PAINTING if paints else OTHERS),
     )
     model_key, key, eval_key = jax.random.split(jax.random.key(seed), 3)
-    agent = dreamer.Agent(env, LARGER if paints else TINY, representation, key=model_key)
+    agent = dreamer.Agent(env, LARGER if paints else "tiny", representation, key=model_key)
     state = dreamer.init(agent, env, cfg, key=key)
 
     seconds = 0.0

@@ -308,7 +308,8 @@ def keys_of_actions(key: PRNGKeyArray, num_steps: int, num_envs: int, hold: Numb
     keys = jax.random.split(key, (num_steps, num_envs))
     if hold is None:
         return keys
-    steps, held = jnp.arange(num_steps)[:, None], jax.random.bernoulli(jax.random.fold_in(key, num_steps), hold, keys.shape)
+    hold_key = jax.random.fold_in(key, keys.size)  # a smaller number would give one of `keys` again
+    steps, held = jnp.arange(num_steps)[:, None], jax.random.bernoulli(hold_key, hold, keys.shape)
     drawn_at = jax.lax.cummax(jnp.where(held, 0, steps), axis=0)
     return keys[drawn_at, jnp.arange(num_envs)]
 
