@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup train test test-all lint format docs peers bench demo clean
+.PHONY: help setup train test test-all test-browser lint format docs peers bench demo clean
 
 help:
 	@echo "make train     build .venv, train PPO on CartPole, show how well it plays"
 	@echo "make test      build .venv and run the tests"
 	@echo "make demo      play the built-in environments and write GIFs"
 	@echo "make test-all  the tests and the long runs"
+	@echo "make test-browser  the page of an exported policy, in headless Chromium (Debian's, with node and npm)"
 	@echo "make lint      format, lint, types, import layers"
 	@echo "make docs      the book, into site/"
 	@echo "make bench     side-by-side speed against peers"
@@ -48,6 +49,11 @@ test: .venv/.dev
 
 test-all: .venv/.dev
 	$(BIN)/python -m pytest -m "slow or not slow"
+
+# As root on Debian it installs Chromium by itself; elsewhere set CHROMIUM to its path.
+test-browser: .venv/.dev
+	@command -v $${CHROMIUM:-chromium} >/dev/null || apt-get install -y --no-install-recommends chromium
+	$(BIN)/python -m pytest tests/deploy/browser/in_chromium.py --numprocesses=0
 
 lint: .venv/.dev
 	$(BIN)/ruff format --check .

@@ -12,6 +12,7 @@ import platform  # noqa: E402
 import sys  # noqa: E402
 from statistics import median  # noqa: E402
 
+import act_speed  # noqa: E402
 import dqn_speed  # noqa: E402
 import dreamer_shares  # noqa: E402
 import dreamer_speed  # noqa: E402
@@ -25,7 +26,7 @@ from rich.table import Table  # noqa: E402
 
 
 def main() -> int:
-    rows = [row for module in (env_steps, ppo_speed, dqn_speed, replay_speed, nn_speed, dreamer_speed) for row in module.rows()]
+    rows = [row for module in (env_steps, ppo_speed, dqn_speed, replay_speed, nn_speed, dreamer_speed, act_speed) for row in module.rows()]
     table = Table("comparison", "rl4jax", "peer", "ratio", "promised", title=f"{os.cpu_count()} cores, jax {jax.__version__}, medians")
     for row in rows:
         kept = "[green]" if row.ratio >= row.at_least else "[red]"

@@ -1,4 +1,4 @@
-from . import collect as collect, envs as envs, gradients as gradients, nn as nn
+from . import collect as collect, deploy as deploy, envs as envs, gradients as gradients, nn as nn
 from .algo import bc as bc, distill as distill, dqn as dqn, dreamer as dreamer, impala as impala, losses as losses, ppo as ppo
 from .cli import load_policy as load_policy
 from .collect import (

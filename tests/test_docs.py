@@ -45,7 +45,7 @@ def public_names(package):
 
 
 VERBS = ("Config", "State", "init", "act", "collect", "loss", "update", "train")
-PACKAGES = ("collect", "envs", "gradients", "nn")
+PACKAGES = ("collect", "deploy", "envs", "gradients", "nn")
 PUBLIC = {f"rl4jax.{name}": getattr(rl, name) for name in vars(rl)["__all__"] if not inspect.ismodule(getattr(rl, name))}
 PUBLIC |= {f"rl4jax.{package}.{name}": value for package in PACKAGES for name, value in public_names(getattr(rl, package)).items()}
 MODULES = {

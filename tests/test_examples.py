@@ -63,9 +63,8 @@ def test_random_agent_logs_and_draws(tmp_path):
 @pytest.mark.parametrize("name", TRAINING)
 def test_each_example_runs_in_a_short_form(name, tmp_path):
     printed = run(EXAMPLES / name, "--short", cwd=tmp_path, short=True)
-    assert any(
-        sign in printed for sign in ("update   0", "env steps", "help by", "learning rate", "[step", "V-trace", "seed 0", "seed by seed")
-    )
+    signs = ("update   0", "env steps", "help by", "learning rate", "[step", "V-trace", "seed 0", "seed by seed", "onnxruntime:")
+    assert any(sign in printed for sign in signs)
     assert printed.endswith("it shows only that the example works, not what it learns.\n")
     assert not list(tmp_path.rglob("*.png")), "the picture of a full run stays"
     assert len((EXAMPLES / name).read_text().splitlines()) < 120
@@ -275,6 +274,17 @@ def test_no_decoder_is_needed(tmp_path):
     results = outcome("r2_dreamer_variants", tmp_path)
     assert set(results) == {"decoder", "barlow", "infonce", "prototypes"}
     assert all(reached >= 0.9 for reached, _ in results.values()), results
+
+
+@pytest.mark.slow
+def test_an_exported_policy_balances_without_jax(tmp_path):
+    assert outcome("deploy_policy", tmp_path) == {"onnxruntime": 500, "numpy": 500}
+
+
+@pytest.mark.slow
+def test_a_page_is_written(tmp_path):
+    page = tmp_path / outcome("deploy_browser", tmp_path)
+    assert {"index.html", "policy.onnx", "config.json"} <= {path.name for path in page.iterdir()}
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def parse(flags: type[T], argv: Sequence[str], *, command: str, description: str
         word = unknown[0].partition("=")[0]
         what = "flag" if word.startswith("-") else "further argument"
         fields = dataclasses.fields(flags)  # pyright: ignore[reportArgumentType]
-        names = [field.name for field in fields if field.name not in ("env", "run", "runs", "teachers")]
+        names = [field.name for field in fields if field.name not in ("env", "folder", "run", "runs", "teachers")]
         of_others = {flag_of(theirs): flag_of(ours) for theirs, ours in elsewhere(names).items()}
         raise ConfigError(f"rl4jax {command}: there is no {what} {word!r}. {did_you_mean(word, map(flag_of, names), of_others)}")
     return cast(T, value)

@@ -13,6 +13,7 @@ from jaxtyping import PRNGKeyArray, UInt8
 from rl4jax.algo.dreamer import Agent, Decoder
 from rl4jax.core.env import AbstractEnv
 from rl4jax.core.errors import ConfigError, EnvError
+from rl4jax.envs.registry import BUILT_IN
 from rl4jax.nn.obs_encoder import split_obs, split_space
 from rl4jax.nn.rssm import Latent
 
@@ -34,6 +35,8 @@ def record_imagined(run: AbstractRun, agent: Any, out: Path, *, key: PRNGKeyArra
         raise ConfigError(f"record --imagine: {run.path} is a run of {run.algorithm.name}, which has no world model. Train with dreamer.")
     if not isinstance(agent.representation, Decoder):
         raise ConfigError(f"record --imagine: {run.path} has no decoder to paint with. Train with --representation decoder.")
+    space = run.env.single_observation_space
+    env = None if split_space(space)[0] else drawing_env(run.options.env, space)  # pictures need no drawing
     policy, seen = make_policy(agent, run.env), []
 
     def watched(obs: Any, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[Any, Any]:
@@ -44,12 +47,11 @@ def record_imagined(run: AbstractRun, agent: Any, out: Path, *, key: PRNGKeyArra
     frames = play(run.options.env, watched, key=key, max_steps=max_steps)
     latents, vectors = jax.tree.map(lambda *x: jnp.stack(x), *[memory for _, memory in seen])
     imagined = follow(agent, latents, vectors)
-    space = run.env.single_observation_space
-    if split_space(space)[0]:
-        above = [as_picture(split_obs(space, jax.tree.map(jnp.asarray, obs))[0]) for obs, _ in seen]
-        below = [as_picture(agent.representation.decoder.images(one)) for one in each_of(imagined)]
+    if env is None:
+        channels_last = {name: encoder.channels_last for name, encoder in agent.encoder.pixels.items()}
+        above = [as_picture(split_obs(space, jax.tree.map(jnp.asarray, obs))[0], channels_last) for obs, _ in seen]
+        below = [as_picture(agent.representation.decoder.images(one), channels_last) for one in each_of(imagined)]
     else:
-        env = drawing_env(run.options.env, space)
         above = frames[: len(seen)]
         below = [draw(env, agent.representation.decoder.numbers(one).reshape(space.shape)) for one in each_of(imagined)]
     shown = [with_bar(*pair, SEEING if t <= WATCHED else IMAGINING) for t, pair in enumerate(zip(above, below, strict=True))]
@@ -75,13 +77,12 @@ def each_of(latents: Latent) -> list[Latent]:
     return [jax.tree.map(lambda x, t=t: x[t], latents) for t in range(len(latents.deter))]
 
 
-def as_picture(images: dict[str, Any]) -> UInt8[np.ndarray, "H W 3"]:
-    """The pictures of an observation side by side, channels first or last, enlarged if they are small."""
+def as_picture(images: dict[str, Any], channels_last: dict[str, bool]) -> UInt8[np.ndarray, "H W 3"]:
+    """The pictures of an observation side by side, enlarged if they are small. Of a stack of pictures the last one is shown."""
     shown = []
-    for image in images.values():
-        pixels = np.asarray(image)
-        pixels = pixels if pixels.shape[-1] in (1, 3) else np.moveaxis(pixels, 0, -1)
-        pixels = pixels if pixels.shape[-1] == 3 else np.repeat(pixels[..., :1], 3, -1)
+    for name, image in images.items():
+        pixels = np.asarray(image) if channels_last[name] else np.moveaxis(np.asarray(image), 0, -1)
+        pixels = pixels if pixels.shape[-1] == 3 else np.repeat(pixels[..., -1:], 3, -1)
         times = max(1, -(-LEAST_SIDE // pixels.shape[0]))
         shown.append(np.uint8(255 * np.clip(pixels, 0, 1)).repeat(times, 0).repeat(times, 1))
     tallest = max(x.shape[0] for x in shown)
@@ -90,17 +91,20 @@ def as_picture(images: dict[str, Any]) -> UInt8[np.ndarray, "H W 3"]:
 
 def drawing_env(name: str, space: Any) -> AbstractEnv:
     """An environment that can draw what an observation shows; of Gymnasium's, our twin."""
-    env = make_picture_env(built_in_twin(name) or name)
+    twin = built_in_twin(name)
+    env = make_picture_env(twin if twin in BUILT_IN else name)
     if not isinstance(env, AbstractEnv) or not isinstance(space, spaces.Box):
         raise EnvError(f"record --imagine: observations of {name} are {space}, which nothing here can draw. Train on pictures.")
     return env
 
 
 def draw(env: AbstractEnv, obs: Any) -> UInt8[np.ndarray, "H W 3"]:
-    """An observation as a picture, by `state_from_obs` and `render` of its environment."""
-    return env.render(env.state_from_obs(obs))
+    """An observation as a picture, by `state_from_obs` and `render` of its environment. What is not finite is drawn as 0."""
+    return env.render(env.state_from_obs(jnp.nan_to_num(obs)))
 
 
 def with_bar(above: UInt8[np.ndarray, "H W 3"], below: UInt8[np.ndarray, "H W 3"], colour: tuple[int, int, int]) -> Any:
-    bar = np.broadcast_to(np.asarray(colour, np.uint8), (BAR, above.shape[1], 3))
-    return np.concatenate([above, bar, below])
+    """One above the other. Gymnasium's pictures may be wider than ours: then ours get a margin."""
+    width = max(above.shape[1], below.shape[1])
+    above, below = (np.pad(x, [(0, 0), (0, width - x.shape[1]), (0, 0)], constant_values=255) for x in (above, below))
+    return np.concatenate([above, np.broadcast_to(np.asarray(colour, np.uint8), (BAR, width, 3)), below])

@@ -17,6 +17,8 @@ COMMANDS = {
     "resume": "resume RUN: go on with a run that was interrupted, or make it longer",
     "eval": "eval RUN: play whole episodes and report their returns",
     "record": "record RUN: write a GIF of an episode",
+    "export": "export RUN: write the policy as a folder that runs without JAX: ONNX, weights, model card",
+    "serve": "serve DIR: answer over HTTP with an exported policy; needs no JAX",
     "doctor": "doctor RUN: report the gradient of each parameter, and what is wrong with it",
     "plot": "plot RUN...: draw the learning curves of one or several runs",
     "envs": "envs: list the built-in environments; envs ENV: the presets of one",

@@ -180,5 +180,6 @@ def check_learns(run: Training, settings: Settings) -> None:
         what = "one rollout: num_steps * num_envs" if run.updates_per_turn == 1 else "one turn: updates_per_turn * num_steps * num_envs"
         raise ConfigError(f"--total-steps {run.options.total_steps} is less than {what} = {run.steps_per_turn}.")
     starts, every = settings.get("learning_starts", 0), settings.get("target_every", 1)
-    require(starts <= run.last_step, "--learning-starts", starts, f"at most {run.last_step}, the steps of the whole run")
+    whole = f"at most {run.last_step}, the steps of the whole run" + f": --total-steps in whole turns of {run.steps_per_turn}"
+    require(starts <= run.last_step, "--learning-starts", starts, whole)
     require(every > 0, "--target-every", every, "a positive integer", "Nobody else would move the target network.")

@@ -15,7 +15,8 @@ from rl4jax.core.host_arrays import map_arrays, read_only
 from rl4jax.core.number import Number
 from rl4jax.core.spaces import clip_action, mask_allows
 from rl4jax.core.vec_env import VecEnv, VecStep
-from rl4jax.nn.model import Actor, Model, apply, choose as choose_one, noise_of, reset_carry
+from rl4jax.nn.distributions.chance import draw
+from rl4jax.nn.model import Actor, Model, apply, chance_of, choose as choose_one, reset_carry
 from rl4jax.nn.packed import Packed, pack
 from rl4jax.nn.privileged import informed
 
@@ -177,7 +178,7 @@ def choose(
 
 def noise_maker(model: Model, playing: Playing) -> Callable[[PRNGKeyArray], PyTree]:
     """What draws the noise of one action of this model."""
-    return noise_of(model, *jax.tree.map(lambda x: x[0], (playing.obs, playing.carry)))
+    return functools.partial(draw, chance_of(model, *jax.tree.map(lambda x: x[0], (playing.obs, playing.carry))))
 
 
 def draw_ahead(model: Model, playing: Playing, keys: Key[Array, "T B"]) -> tuple[PyTree, Callable[[PyTree], PyTree]]:

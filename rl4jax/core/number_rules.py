@@ -27,10 +27,12 @@ def check_counts(cfg: Any, name: str, *fields: str) -> None:
 def check_numbers(cfg: Any, name: str, rules: Mapping[str, Rule]) -> None:
     """Raise unless each of these fields is a finite number within its rule, or both ends of its line are.
 
-    Traced values and functions cannot be looked at. None passes where the rule speaks of it.
+    Traced values and functions cannot be looked at. None and schedules pass where the rule speaks of them.
     """
     for field, (ok, rule) in rules.items():
         setting = getattr(cfg, field)
+        if (isinstance(setting, Linear) or callable(setting)) and "schedule" not in rule:
+            require(False, f"{name}.{field}", setting, rule, "It takes one number and no schedule.")
         for x in (setting.start, setting.end) if isinstance(setting, Linear) else (setting,):
             if callable(x) or not is_concrete(x) or (x is None and "None" in rule):
                 continue

@@ -13,6 +13,7 @@ from rl4jax.core.errors import ShapeError, is_count, require
 from .input_check import check_input
 from .linear import Linear
 from .orthogonal import HIDDEN_GAIN, orthogonal_conv, orthogonal_linear
+from .pixel_conv import convolve
 
 Layers = Sequence[tuple[int, ...]]  # channels, kernel, stride
 
@@ -57,10 +58,12 @@ class CNN(eqx.Module):
         check_input("CNN: image", image, *self.shape)
         x = image / self.high if jnp.issubdtype(image.dtype, jnp.integer) else image
         x = x.astype(jnp.float32) if x.dtype == jnp.bool_ else x
-        x = jnp.moveaxis(x, -1, 0) if self.channels_last else x
+        x = (x if self.channels_last else jnp.moveaxis(x, 0, -1))[None]
         for conv in self.convs:
-            x = jax.nn.relu(conv(x))
-        return jax.nn.relu(self.linear(x.ravel()))
+            assert isinstance(conv.padding, str)
+            assert conv.bias is not None
+            x = jax.nn.relu(convolve(x, conv.weight.transpose(2, 3, 1, 0), conv.stride[0], conv.padding) + conv.bias.ravel())
+        return jax.nn.relu(self.linear(jnp.moveaxis(x[0], -1, 0).ravel()))
 
 
 def read_shape(name: str, shape: tuple[int, ...]) -> tuple[bool, int, list[int]]:

@@ -9,11 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from rl4jax.core.running_stats import RunningStats
 
 from .distributions import AbstractDistribution
+from .distributions.chance import Chance
 
 Model = Callable[..., tuple]  # any eqx.Module of the form above
 
@@ -43,28 +44,36 @@ class Sequential(Protocol):
 class Actor(Protocol):
     """A recurrent model that chooses by itself, because its memory has to know what it did, or is random too. Most models do not."""
 
-    def noise(self, key: PRNGKeyArray) -> PyTree[Array]:
-        """The chance in one step."""
+    @property
+    def chance(self) -> PyTree[Chance]:
+        """What is random in one step."""
 
     def act(self, obs: PyTree, carry: PyTree, mask: Bool[Array, " A"] | None, noise: PyTree[Array] | None) -> tuple:
-        """The action, its log-probability and the next carry; without noise what is most likely."""
+        """The action, its distribution, the value and the next carry; without noise what is most likely."""
         ...
+
+
+def decide(
+    model: Model, obs: PyTree, carry: PyTree, mask: Bool[Array, " A"] | None, noise: PyTree[Array] | None
+) -> tuple[PyTree, AbstractDistribution, Float[Array, ""], PyTree]:
+    """An action for one observation, sampled, or without noise the most likely one; its distribution, the value and the next carry."""
+    if isinstance(model, Actor):
+        return model.act(obs, carry, mask, noise)
+    pi, value, next_carry = apply(model, obs, carry, mask)
+    return pi.mode() if noise is None else pi.sample_from(noise), pi, value, next_carry
 
 
 def choose(
     model: Model, obs: PyTree, carry: PyTree, mask: Bool[Array, " A"] | None, noise: PyTree[Array] | None
 ) -> tuple[PyTree, Float[Array, ""], PyTree]:
     """An action for one observation, sampled, or without noise the most likely one; its log-probability and the next carry."""
-    if isinstance(model, Actor):
-        return model.act(obs, carry, mask, noise)
-    pi, _, next_carry = apply(model, obs, carry, mask)
-    action = pi.mode() if noise is None else pi.sample_from(noise)
+    action, pi, _, next_carry = decide(model, obs, carry, mask, noise)
     return action, pi.log_prob(action), next_carry
 
 
-def noise_of(model: Model, obs: PyTree, carry: PyTree) -> Callable[[PRNGKeyArray], PyTree]:
-    """What draws the noise of one action of this model: it depends on shapes only."""
-    return model.noise if isinstance(model, Actor) else eqx.filter_eval_shape(lambda: apply(model, obs, carry)[0]).noise
+def chance_of(model: Model, obs: PyTree, carry: PyTree) -> PyTree[Chance]:
+    """What is random in one action of this model: it depends on shapes only."""
+    return model.chance if isinstance(model, Actor) else eqx.filter_eval_shape(lambda: apply(model, obs, carry)[0]).chance
 
 
 def initial_carry(model: Model) -> PyTree:

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
+from rl4jax.core.errors import EnvError
 from rl4jax.core.spaces import StaticSpace, flatten, mask_heads, parts_of
 
 from .mlp import MLP
@@ -33,6 +34,9 @@ class ObsEncoder(eqx.Module):
 
     def __init__(self, space: gymnasium.Space, units: int, depth: int, most_pixels: int = USUAL, *, key: PRNGKeyArray):
         images, rest = split_space(space)
+        for image in images.values():
+            if image.low.min() >= image.high.max():
+                raise EnvError(f"ObsEncoder: pictures are {image}, of one value only; low must be less than high.")
         vector_key, *keys = jax.random.split(key, 1 + len(images))
         size = int(spaces.flatdim(rest))
         self.vector = dense(size, *(units,) * NUM_LAYERS, key=vector_key) if size else None

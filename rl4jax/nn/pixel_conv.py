@@ -51,12 +51,17 @@ class Conv(eqx.Module):
         return jnp.swapaxes(four, 2, 3).reshape(num, 2 * height, 2 * width, -1) + self.bias
 
 
-def convolve(x: Float[Array, "N H W I"], weight: Float[Array, "k k I O"]) -> Float[Array, "N H W O"]:
+def convolve(
+    x: Float[Array, "N H W I"], weight: Float[Array, "k k I O"], stride: int = 1, padding: str = "SAME"
+) -> Float[Array, "N A B O"]:
     """Weighted sums of neighbours, zeros beyond the edge."""
-    (num, height, width, d_in), (kernel, _, _, d_out) = x.shape, weight.shape
+    kernel, _, d_in, d_out = weight.shape
+    pads = jax.lax.padtype_to_pads(x.shape[1:3], (kernel, kernel), (stride, stride), padding)
+    height, width = ((side + sum(pad) - kernel) // stride + 1 for side, pad in zip(x.shape[1:3], pads, strict=True))
     if height * width * kernel**2 * d_in > MOST_NEIGHBOURS:
-        return jax.lax.conv_general_dilated(x, weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-    wide = jnp.pad(x, [(0, 0), *[(kernel // 2, kernel // 2)] * 2, (0, 0)])
-    near = [wide[:, i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
-    places = jnp.concatenate(near, -1).reshape(num * height * width, -1)
-    return (places @ weight.reshape(-1, d_out)).reshape(num, height, width, d_out)
+        return jax.lax.conv_general_dilated(x, weight, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    wide, across = jnp.pad(x, [(0, 0), *pads, (0, 0)]), range(kernel)
+    below, right = stride * (height - 1) + 1, stride * (width - 1) + 1
+    near = [wide[:, i : i + below : stride, j : j + right : stride] for i in across for j in across]
+    places = jnp.concatenate(near, -1).reshape(len(x) * height * width, -1)
+    return (places @ weight.reshape(-1, d_out)).reshape(len(x), height, width, d_out)

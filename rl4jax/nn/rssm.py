@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from rl4jax.core.errors import choose_divisor, is_count, require
 
 from .block_linear import BlockLinear, by_blocks
+from .distributions.chance import Chance, draw as draw_noise
 from .distributions.one_hots import OneHots
 from .linear import Linear
 from .mlp import MLP, NormLayer, norm_named
@@ -92,9 +93,14 @@ class RSSM(eqx.Module):
         """Before the first step of an episode: zeros."""
         return Latent(jnp.zeros(len(self.from_deter.layers[0].weight)), jnp.zeros((self.groups, self.classes)))
 
+    @property
+    def chance(self) -> Chance:
+        """What is random in one latent."""
+        return Chance("gumbel", (self.groups, self.classes))
+
     def noise(self, key: PRNGKeyArray) -> Float[Array, "G K"]:
-        """The chance in one latent."""
-        return jax.random.gumbel(key, (self.groups, self.classes), jnp.float32)
+        """The chance in one latent, drawn."""
+        return draw_noise(self.chance, key)
 
     def advance(self, latent: Latent, action: Float[Array, " A"]) -> Float[Array, " D"]:
         """The memory after an action: discrete ones one-hot. Numbers beyond 1 are scaled to it, each by itself."""

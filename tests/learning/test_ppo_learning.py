@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
         ("CartPole", 200_000, 10, 475),
         ("MountainCarContinuous", 200_000, 5, 92),
         ("CartPoleNoVel", 500_000, 3, 450),
+        ("Catch,rows=16,columns=16", 100_000, 3, 0.9),
         ("gym:LunarLander-v3", 1_000_000, 3, 200),
     ],
 )

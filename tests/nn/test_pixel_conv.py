@@ -30,6 +30,14 @@ def test_both_ways_are_the_convolution(shape, most, monkeypatch, getkey):
     np.testing.assert_allclose(conv.of_doubled(x), by_xla(doubled, conv), atol=1e-5)
 
 
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize(("shape", "kernel", "stride"), [((5, 4, 3), 3, 1), ((9, 8, 2), 3, 2), ((12, 13, 1), 8, 4), ((4, 4, 2), 2, 1)])
+def test_strides_and_paddings_are_those_of_xla(shape, kernel, stride, padding, getkey):
+    x, weight = jax.random.normal(getkey(), (2, *shape)), jax.random.normal(getkey(), (kernel, kernel, shape[-1], 4))
+    expected = jax.lax.conv_general_dilated(x, weight, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    np.testing.assert_allclose(pixel_conv.convolve(x, weight, stride, padding), expected, atol=1e-4)
+
+
 @pytest.mark.parametrize(("most", "middle"), [(4, (4, 4, 12)), (8, (8, 8, 8)), (16, (8, 8, 8))])
 def test_pictures_are_halved_until_so_many_pixels_are_left_but_at_least_once(most, middle, getkey):
     encoder, decoder = PixelEncoder((16, 16, 1), 4, most, key=getkey()), PixelDecoder(8, 6, (16, 16, 1), 4, 5, 4, most, key=getkey())

@@ -24,6 +24,7 @@ from rl4jax.collect.rollout import Rollout
 from rl4jax.core.contract import check_key
 from rl4jax.core.errors import require
 from rl4jax.core.gym_vec_env import GymVecEnv
+from rl4jax.core.number import Number
 from rl4jax.core.on_device import on_device
 from rl4jax.core.vec_env import check_vec_env
 from rl4jax.nn.model_check import check_model
@@ -32,6 +33,7 @@ from rl4jax.nn.packed import Packed, pack
 from .agent import REPRESENTATIONS as REPRESENTATIONS, Agent as Agent
 from .behaviour import actor_critic_loss as actor_critic_loss
 from .config import Config as Config
+from .explorer import Explorer
 from .imagination import Imagined as Imagined, imagine_rollout as imagine_rollout
 from .kl_balance import kl_balanced_loss as kl_balanced_loss
 from .laprop import clip_by_weight as clip_by_weight, scale_by_laprop as scale_by_laprop
@@ -99,6 +101,10 @@ def init(
     check_key(key, "dreamer.init")
     each, least = cfg.capacity // env.num_envs, (cfg.length + 1) * env.num_envs
     require(each > cfg.length, "dreamer.Config.capacity", cfg.capacity, f"at least (length + 1) * num_envs = {least}")
+    rollout = 2 * cfg.num_steps * env.num_envs  # at most: an episode that ends with a step has its last observation as one more
+    require(2 * cfg.num_steps <= each, "dreamer.Config.capacity", cfg.capacity, f"at least 2 * num_steps * num_envs = {rollout}")
+    held = each * env.num_envs
+    require(cfg.learning_starts <= held, "dreamer.Config.learning_starts", cfg.learning_starts, f"at most {held}, all that is remembered")
     packed = pack(model)
     key, begin_key = jax.random.split(key)
     return State(
@@ -122,16 +128,24 @@ def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
     check_faults(state.playing.faults, env)
     if isinstance(env, GymVecEnv):
         key, play_key = jax.random.split(state.key)
-        playing, rollout = play_on_host(state.packed, env, state.playing, cfg.num_steps, key=play_key, judged=False, hold=cfg.hold)
+        player = explorer(state.packed, cfg.explore)
+        playing, rollout = play_on_host(player, env, state.playing, cfg.num_steps, key=play_key, judged=False, hold=cfg.hold)
     else:
-        playing, rollout, key = _collect_in_graph(state.packed, state.playing, state.key, on_device(env), cfg.num_steps, cfg.hold)
+        playing, rollout, key = _collect_in_graph(
+            state.packed, state.playing, state.key, on_device(env), cfg.num_steps, cfg.hold, cfg.explore
+        )
     return state._replace(playing=playing, key=key), rollout
 
 
 @functools.partial(jax.jit, static_argnames="num_steps")
-def _collect_in_graph(packed, playing, key, env, num_steps, hold):
+def _collect_in_graph(packed, playing, key, env, num_steps, hold, explore):
     key, play_key = jax.random.split(key)
-    return *play_in_graph(packed, env, playing, num_steps, key=play_key, judged=False, hold=hold), key
+    return *play_in_graph(explorer(packed, explore), env, playing, num_steps, key=play_key, judged=False, hold=hold), key
+
+
+def explorer(packed: Packed, explore: Number) -> Packed:
+    """Who plays for the agent."""
+    return pack(Explorer(packed.model, jnp.asarray(explore, jnp.float32)))
 
 
 def update(
@@ -158,17 +172,18 @@ def _update_in_graph(state, rollout, cfg, opt, reduce):
     stream, real, last_reward = as_stream(rollout, state.last_reward)
     replay = state.replay.add(stream, real)
     credit, count = earned(state.credit, rollout.valid.sum(), replay, cfg, jnp)
+    key, learn_key = jax.random.split(state.key)
 
     def step(i, now):
         learner, replay, sums = now
-        sample_key, loss_key = keys_of_step(state.key, state.num_gradient_steps + i)
+        sample_key, loss_key = keys_of_step(learn_key, state.num_gradient_steps + i)
         replay, sequences = replay.sample_fresh(cfg.batch_size, 1 + cfg.length, key=sample_key)
         learner, latents, metrics = learn(learner, sequences.items, cfg, opt, reduce, state.num_gradient_steps + i, key=loss_key)
         replay = replay.rewrite(sequences._replace(items=None, rows=sequences.rows[1:]), latent=latents)
         return learner, replay, jax.tree.map(jnp.add, sums, metrics)
 
     learner, replay, sums = jax.lax.fori_loop(0, count, step, (state.learner, replay, no_sums()))
-    moved = {"replay": replay, "last_reward": last_reward, "credit": credit}
+    moved = {"replay": replay, "last_reward": last_reward, "credit": credit, "key": key}
     return state.learned(learner, **moved, num_gradient_steps=state.num_gradient_steps + count), summarize(sums, count)
 
 

@@ -28,8 +28,13 @@ class BoundedSpread(Normal):
 def check_actions(space: gymnasium.Space) -> None:
     """Raise unless an agent can act in this space."""
     if isinstance(space, spaces.Box):
-        if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        if np.dtype(space.dtype).kind != "f":
+            raise EnvError(f"dreamer: actions are {space}; a Box must hold floats. Use MultiDiscrete for choices.")
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (high - low < np.finfo(np.float32).max).all()):
             raise EnvError(f"dreamer: actions are {space}; a Box must have finite bounds. Wrap the environment to rescale them.")
+        if not (low < high).all():
+            raise EnvError(f"dreamer: actions are {space}; low must be less than high. Wrap the environment to leave out what is fixed.")
     elif not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         raise EnvError(f"dreamer: actions are {space}; they must be Discrete, MultiDiscrete or a Box. For others use PPO: rl.ppo.")
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from rl4jax.core.errors import ConfigError, did_you_mean
 from rl4jax.core.spaces import StaticSpace
 from rl4jax.nn.distributions import AbstractDistribution
+from rl4jax.nn.distributions.chance import Chance
 from rl4jax.nn.distributions.two_hot import TwoHot
 from rl4jax.nn.obs_encoder import ObsEncoder
 from rl4jax.nn.readout import Readout
@@ -72,25 +73,28 @@ class Agent(eqx.Module):
         """Nothing seen and nothing done."""
         return self.rssm.initial(), jnp.zeros(int(spaces.flatdim(self.action_space.space)))
 
-    def noise(self, key: PRNGKeyArray) -> PyTree[Array]:
-        """The chance in one step: in the latent, and in the action."""
-        latent_key, action_key = jax.random.split(key)
+    @property
+    def chance(self) -> PyTree[Chance]:
+        """What is random in one step: the latent, and the action."""
         features = jax.ShapeDtypeStruct((self.rssm.d_features,), jnp.float32)
-        return self.rssm.noise(latent_key), eqx.filter_eval_shape(self.pi, features).noise(action_key)
+        return self.rssm.chance, eqx.filter_eval_shape(self.pi, features).chance
+
+    def see(self, obs: PyTree, carry: Memory, noise: Float[Array, "G K"] | None = None) -> Latent:
+        """The latent of an observation; without noise the most likely one."""
+        return self.rssm.observe_step(*carry, self.encoder(obs), jnp.zeros((), bool), noise)[0]
 
     def act(self, obs: PyTree, carry: Memory, mask: Bool[Array, " A"] | None = None, noise: PyTree[Array] | None = None) -> tuple:
-        """An action, its log-probability and the next memory. Without noise the latent and the action are the most likely ones."""
+        """An action, its distribution, the value and the next memory. Without noise latent and action are the most likely ones."""
         latent_noise, action_noise = (None, None) if noise is None else noise
-        latent, _ = self.rssm.observe_step(*carry, self.encoder(obs), jnp.zeros((), bool), latent_noise)
+        latent = self.see(obs, carry, latent_noise)
         pi = self.pi(latent.features).masked(mask)
         action = pi.mode() if action_noise is None else pi.sample_from(action_noise)
-        return action, pi.log_prob(action), (latent, self.as_vector(action))
+        return action, pi, self.value_of(latent.features).mean(), (latent, self.as_vector(action))
 
     def __call__(self, obs: PyTree, carry: Memory) -> tuple[AbstractDistribution, Float[Array, ""], Memory]:
         """As of other models, with the most likely latent, and as if the most likely action followed."""
-        _, _, memory = self.act(obs, carry)
-        features = memory[0].features
-        return self.pi(features), self.value_of(features).mean(), memory
+        _, pi, value, memory = self.act(obs, carry)
+        return pi, value, memory
 
     def pi(self, features: Float[Array, " F"]) -> AbstractDistribution:
         """What to do in a latent."""
@@ -115,9 +119,9 @@ class Agent(eqx.Module):
 
 def representation_named(representation: str | Callable[..., Any]) -> Callable[..., Any]:
     """A representation by its name; what makes one as it is."""
-    if not isinstance(representation, str):
+    if callable(representation):
         return representation
-    if representation not in REPRESENTATIONS:
-        guess = did_you_mean(representation, REPRESENTATIONS)
+    if not isinstance(representation, str) or representation not in REPRESENTATIONS:
+        guess = did_you_mean(str(representation), REPRESENTATIONS)
         raise ConfigError(f"dreamer: representation = {representation!r} is not one we know. {guess} Or give a class.")
     return REPRESENTATIONS[representation]

@@ -17,6 +17,7 @@ class Config(eqx.Module):
     lr: Number | Schedule = eqx.field(default=Linear(0.0, 4e-5, 1000), converter=as_setting)  # a schedule counts gradient steps
     num_steps: int = eqx.field(default=16, static=True)  # T, per environment and rollout
     hold: Number = 0.0  # how likely the chance in an action is that of the step before: what is tried is tried for longer
+    explore: Number = 0.0  # share of the steps in which it acts as if it had learned nothing
     train_ratio: Number = 32.0  # steps that are learned from for each step that is played
     batch_size: int = eqx.field(default=16, static=True)  # stretches in each gradient step
     length: int = eqx.field(default=64, static=True)  # steps in each stretch
@@ -43,17 +44,19 @@ class Config(eqx.Module):
         for name in ("learning_starts", "imagine_from"):
             value = getattr(self, name)
             require(is_count(value) or (value == 0 and value is not False), f"dreamer.Config.{name}", value, "zero or a positive integer")
-        require(self.imagine_from <= self.length, "dreamer.Config.imagine_from", self.imagine_from, f"at most length = {self.length}")
+        require(self.length > 1, "dreamer.Config.length", self.length, "at least 2")  # a step, and what came of it
+        starts = f"0 for all, or from 2 to length = {self.length}"
+        require(self.imagine_from in (0, *range(2, self.length + 1)), "dreamer.Config.imagine_from", self.imagine_from, starts)
         rules = {
             "lr": RATE,
             "entropy_coef": RATE,
             "train_ratio": POSITIVE,
             "horizon": (lambda x: x > 1, "greater than 1"),
             "clip": POSITIVE,
-            "b2": (lambda x: (x >= 0) & (x < 1), "in [0, 1)"),
         }
+        rules |= dict.fromkeys(("b2", "return_decay"), (lambda x: (x >= 0) & (x < 1), "in [0, 1)"))
         coefs = ("dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef", "weight_decay")
-        rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "return_decay", "hold"), SHARE)
+        rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "hold", "explore"), SHARE)
         check_numbers(self, "dreamer.Config", rules)
 
     def after(self, num_gradient_steps: ArrayLike) -> "Config":

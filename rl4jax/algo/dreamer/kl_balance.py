@@ -16,7 +16,16 @@ def kl_balanced_loss(
     The first teaches the prior to expect what came, the second keeps what is seen predictable. Divergences are summed over groups before
     they are compared with the free nats: below them nothing is pulled.
     """
-    dynamics = jax.lax.stop_gradient(posterior).kl(prior)
-    representation = posterior.kl(jax.lax.stop_gradient(prior))
+    dynamics, representation = dynamics_kl(posterior, prior), representation_kl(posterior, prior)
     loss = dyn_coef * jnp.maximum(free_nats, dynamics) + rep_coef * jnp.maximum(free_nats, representation)
     return loss, jax.lax.stop_gradient(dynamics)
+
+
+def dynamics_kl(posterior: OneHots, prior: OneHots) -> Float[Array, ""]:
+    """Of what was seen from what was expected: only what is expected learns."""
+    return jax.lax.stop_gradient(posterior).kl(prior)
+
+
+def representation_kl(posterior: OneHots, prior: OneHots) -> Float[Array, ""]:
+    """The same number: only what is seen learns."""
+    return posterior.kl(jax.lax.stop_gradient(prior))

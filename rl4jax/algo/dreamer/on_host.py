@@ -24,16 +24,15 @@ def update_on_host(state: State, rollout: Rollout, cfg: Config, opt: Any, reduce
     stream, real, last_reward = _as_stream(rollout, state.last_reward)
     replay = state.replay.add(stream, real)
     credit, count = earned(np.float32(state.credit), np.count_nonzero(rollout.valid), replay, cfg, np)
+    key, learn_key = jax.random.split(state.key)
     learner, sums, before = state.learner, no_sums(), int(state.num_gradient_steps)
     for number in range(before, before + int(count)):
-        sample_key, loss_key = keys_of_step(state.key, number)
+        sample_key, loss_key = keys_of_step(learn_key, number)
         replay, sequences = replay.sample_fresh(cfg.batch_size, 1 + cfg.length, key=sample_key)
         learner, latents, sums = _learn(learner, sequences.items, cfg, opt, reduce, np.int32(number), sums, loss_key)
         replay = replay.rewrite(sequences._replace(items=None, rows=sequences.rows[1:]), latent=latents)
-    state = state.learned(
-        learner, replay=replay, last_reward=last_reward, credit=jnp.asarray(credit), num_gradient_steps=jnp.int32(before + int(count))
-    )
-    return state, summarize(sums, count)
+    moved = {"replay": replay, "last_reward": last_reward, "credit": jnp.asarray(credit), "key": key}
+    return state.learned(learner, **moved, num_gradient_steps=jnp.int32(before + int(count))), summarize(sums, count)
 
 
 _as_stream = jax.jit(as_stream)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray, PyTree
 
 from rl4jax.core.errors import EnvError
-from rl4jax.core.number import Number
 from rl4jax.core.spaces import parts_of
 from rl4jax.gradients import safe
 from rl4jax.nn.distributions.categorical import log_softmax
@@ -42,7 +41,7 @@ class Prototypes(Representation):
     num_steps: Int32[Array, ""]
     shift: int = eqx.field(static=True)
     frozen_for: int = eqx.field(static=True)
-    slow_rate: Number = eqx.field(static=True)
+    slow_rate: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class Prototypes(Representation):
         d_prototype: int = 32,
         shift: int = 3,
         frozen_for: int = 10_000,
-        slow_rate: Number = 0.05,
+        slow_rate: float = 0.05,
         *,
         key: PRNGKeyArray,
     ):
@@ -65,7 +64,7 @@ class Prototypes(Representation):
         self.of_latent = truncated_linear(agent.rssm.d_features, d_prototype, key=latent_key)
         self.slow_encoder, self.slow_of_tokens = jax.tree.map(lambda x: x.copy() if eqx.is_array(x) else x, (agent.encoder, self.of_tokens))
         self.num_steps = jnp.zeros((), jnp.int32)
-        self.shift, self.frozen_for, self.slow_rate = shift, frozen_for, slow_rate
+        self.shift, self.frozen_for, self.slow_rate = shift, frozen_for, float(slow_rate)
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         *shift_keys, look_key = jax.random.split(key, 3)

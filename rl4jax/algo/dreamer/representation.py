@@ -70,13 +70,13 @@ class BarlowTwins(Representation):
     """R2-Dreamer (Morihira et al. 2026): latents predict each token by itself, and no two of their features say the same."""
 
     projection: Projection
-    weight: Number
-    off_diagonal: Number
+    weight: float = eqx.field(static=True)
+    off_diagonal: float = eqx.field(static=True)
 
     def __init__(
-        self, agent: Agent, space: gymnasium.Space, size: Size, weight: Number = 0.05, off_diagonal: Number = 5e-4, *, key: PRNGKeyArray
+        self, agent: Agent, space: gymnasium.Space, size: Size, weight: float = 0.05, off_diagonal: float = 5e-4, *, key: PRNGKeyArray
     ):
-        self.projection, self.weight, self.off_diagonal = Projection(agent, key=key), weight, off_diagonal
+        self.projection, self.weight, self.off_diagonal = Projection(agent, key=key), float(weight), float(off_diagonal)
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         return self.weight * barlow_twins_loss(*self.projection(seen), self.off_diagonal)
@@ -86,10 +86,10 @@ class InfoNCE(Representation):
     """Contrastive: by its latent each step finds its own tokens among those of all steps."""
 
     projection: Projection
-    weight: Number
+    weight: float = eqx.field(static=True)
 
-    def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, weight: Number = 1.0, *, key: PRNGKeyArray):
-        self.projection, self.weight = Projection(agent, key=key), weight
+    def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, weight: float = 1.0, *, key: PRNGKeyArray):
+        self.projection, self.weight = Projection(agent, key=key), float(weight)
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         return self.weight * info_nce_loss(*self.projection(seen))

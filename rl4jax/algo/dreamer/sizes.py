@@ -1,8 +1,10 @@
-"""How large a world model is: the presets of DreamerV3, and one for small computers."""
+"""How large a world model is: the presets of DreamerV3, and two for small computers."""
 
 from typing import NamedTuple
 
-from rl4jax.core.errors import ConfigError, did_you_mean
+from rl4jax.core.errors import ConfigError, did_you_mean, is_count, require
+
+MOST_CLASSES = 256
 
 
 class Size(NamedTuple):
@@ -25,6 +27,7 @@ def published(hidden: int) -> Size:
 
 SIZES = {
     "tiny": Size(deter=256, hidden=64, units=64, classes=4, depth=4, num_bins=63),
+    "small": Size(deter=256, hidden=128, units=128, classes=4, depth=8, num_bins=63, most_pixels=8),  # paints single pixels
     "1m": published(64),
     "12m": published(256),
     "25m": published(384),
@@ -36,9 +39,13 @@ SIZES = {
 
 
 def size_named(size: str | Size) -> Size:
-    """A preset by its name; a `Size` as it is."""
+    """A preset by its name; a `Size` as it is, checked."""
     if isinstance(size, Size):
+        for field, value in size._asdict().items():
+            require(is_count(value), f"dreamer.Size.{field}", value, "a positive integer")
+        require(size.classes <= MOST_CLASSES, "dreamer.Size.classes", size.classes, f"at most {MOST_CLASSES}", "They are stored as bytes.")
+        require(size.num_bins >= 3, "dreamer.Size.num_bins", size.num_bins, "at least 3")
         return size
-    if size not in SIZES:
-        raise ConfigError(f"dreamer: size = {size!r} is not one we know. {did_you_mean(size, SIZES)} Or give a Size of your own.")
+    if not isinstance(size, str) or size not in SIZES:
+        raise ConfigError(f"dreamer: size = {size!r} is not one we know. {did_you_mean(str(size), SIZES)} Or give a Size of your own.")
     return SIZES[size]

@@ -32,7 +32,7 @@ class Moment(NamedTuple):
 def as_stream(rollout: Rollout, last_reward: Float[Array, " B"]) -> tuple[Moment, Bool[Array, "S B"], Float[Array, " B"]]:
     """Two places for each step of the rollout, `[2 T, B]`: the step, and the last observation if an episode ended with it.
 
-    Also which of them are real, and the reward that the next rollout's first step comes with.
+    Also which of them are real, and finite, and the reward that the next rollout's first step comes with.
     """
     latent, vectors = rollout.memory  # of an agent: what it made of each observation, and what it did then
     latents = stored(latent)
@@ -43,7 +43,13 @@ def as_stream(rollout: Rollout, last_reward: Float[Array, " B"]) -> tuple[Moment
     unknown = jax.tree.map(jnp.zeros_like, latents)  # never needed: a first step follows, which forgets it
     lasts = Moment(rollout.next_obs, jnp.zeros_like(vectors), rollout.reward, no, ended, rollout.terminated, unknown)
     stream, real = jax.tree.map(_interleave, (steps, rollout.valid), (lasts, ended))
-    return stream, real, rollout.reward[-1]
+    return stream, real & _is_finite(stream), rollout.reward[-1]
+
+
+def _is_finite(stream: Moment) -> Bool[Array, "S B"]:
+    """What is not would spoil whatever is learned from it, long after the environment was mended."""
+    floats = [x for x in jax.tree.leaves((stream.obs, stream.reward)) if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jnp.stack([jnp.isfinite(x).reshape(*x.shape[:2], -1).all(-1) for x in floats]).all(0)
 
 
 def _interleave(x: Any, y: Any) -> Any:

@@ -18,7 +18,7 @@ from .host import HostReplay
 from .host_ring import draw_bits, writable
 from .layout import check_capacity, check_stream, layout_of
 from .sequences import Sequences
-from .stretches import Index, anywhere, fresh_first, inside, num_stretches
+from .stretches import Index, anywhere, fresh_first, inside, longest, num_stretches
 
 MOST_IN_CHECKPOINT = 100_000  # steps
 
@@ -194,12 +194,11 @@ class HostSequenceReplay:
         self._ring._check_current("sample")
         require(is_count(length), "HostSequenceReplay.sample: length", length, "a positive integer")
         bits = draw_bits(num, key, "HostSequenceReplay.sample")
-        held = self._places.added - self._places.oldest
-        longest = int(self._places.age.max(initial=-1)) + 1 if within_episodes else int(held.max())
-        if longest < length:
+        most = int(longest(self._index, within_episodes, np))
+        if most < length:
             what = "episode" if within_episodes else "stream"
             raise ConfigError(
-                f"HostSequenceReplay.sample: length = {length}, but the longest {what} so far has {longest} steps, and a stream holds "
+                f"HostSequenceReplay.sample: length = {length}, but the longest {what} so far has {most} steps, and a stream holds "
                 f"{self.capacity}. Add more steps, or draw shorter stretches."
             )
         return bits

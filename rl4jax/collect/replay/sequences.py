@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, PyTree, UInt32
 
 from rl4jax.core.contract import check_key
@@ -12,7 +11,7 @@ from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from rl4jax.core.number import is_concrete
 
 from .layout import check_capacity, check_stream, layout_of, split_items
-from .stretches import Index, anywhere, fresh_first, inside, num_stretches
+from .stretches import Index, anywhere, fresh_first, inside, longest, num_stretches
 
 
 class Sequences(NamedTuple):
@@ -133,11 +132,11 @@ class SequenceReplay(NamedTuple):
         return self._replace(storage=self.storage._replace(**written))
 
     def _check_enough(self, length: int, within_episodes: bool) -> None:
-        longest = int(np.asarray(self.age).max()) + 1 if within_episodes else int(np.minimum(self.added, self.capacity).max())
-        if longest < length:
+        most = int(longest(self._index, within_episodes, jnp))
+        if most < length:
             what = "episode" if within_episodes else "stream"
             raise ConfigError(
-                f"SequenceReplay.sample: length = {length}, but the longest {what} so far has {longest} steps. Add more steps, or draw "
+                f"SequenceReplay.sample: length = {length}, but the longest {what} so far has {most} steps. Add more steps, or draw "
                 f"shorter stretches."
             )
 

@@ -30,13 +30,27 @@ def anywhere(index: Index, bits: UInt32[Any, " N"], length: int, xp: Any) -> Str
 
 def inside(index: Index, bits: UInt32[Any, " N"], length: int, xp: Any) -> Stretches:
     """Stretches within one episode: they end where enough of it lies before, and is still there."""
-    capacity = len(index.age)
-    slots = xp.arange(capacity)[:, None]
-    newest = index.added - 1 - (index.added - 1 - slots) % capacity  # the step that lies in each row
-    good = (newest >= 0) & (newest - length + 1 >= index.oldest) & (index.age >= length - 1)
+    capacity, steps = len(index.age), steps_in_rows(index, xp)
+    good = num_before(index, xp) >= length - 1
     place, _ = nth(good.T.ravel().astype(index.added.dtype), bits, xp)  # stream by stream
-    streams, slot = place // capacity, place % capacity
-    return streams, newest[slot, streams] - length + 1
+    streams, row = place // capacity, place % capacity
+    return streams, steps[row, streams] - length + 1
+
+
+def longest(index: Index, within_episodes: bool, xp: Any) -> Int[Any, ""]:
+    """Steps of the longest stretch there is."""
+    return (num_before(index, xp) + 1).max() if within_episodes else (index.added - index.oldest).max()
+
+
+def steps_in_rows(index: Index, xp: Any) -> Int[Any, "capacity B"]:
+    """The number of the step that lies in each row; a negative one where there is none yet."""
+    capacity = len(index.age)
+    return index.added - 1 - (index.added - 1 - xp.arange(capacity)[:, None]) % capacity
+
+
+def num_before(index: Index, xp: Any) -> Int[Any, "capacity B"]:
+    """How many steps of the same episode lie before that of each row and are still there; -1 where there is none itself."""
+    return xp.maximum(xp.minimum(index.age, steps_in_rows(index, xp) - index.oldest), -1)
 
 
 def fresh_first(index: Index, served: Int[Any, " B"], drawn: Stretches, length: int, xp: Any) -> tuple[Int[Any, " B"], Stretches]:

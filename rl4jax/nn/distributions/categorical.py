@@ -4,11 +4,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Int32
 
 from rl4jax.core.number import Number, in_single
 from rl4jax.gradients import safe
 
+from .chance import Chance
 from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, same_kind
 
 FORBIDDEN = -1e38  # the logit of a forbidden choice: far below any that a network gives
@@ -39,9 +40,9 @@ class Categorical(AbstractDistribution):
     def maskable(self) -> bool:
         return True
 
-    def noise(self, key: PRNGKeyArray) -> Float[Array, " A"]:
-        """Gumbel noise."""
-        return jax.random.gumbel(key, self.logits.shape, jnp.float32)
+    @property
+    def chance(self) -> Chance:
+        return Chance("gumbel", self.logits.shape)
 
     def sample_from(self, noise: Float[Array, " A"]) -> Int32[Array, ""]:
         """A random choice, by Gumbel-max."""

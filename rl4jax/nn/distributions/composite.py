@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from rl4jax.core.number import Number
@@ -95,10 +94,10 @@ class Composite(AbstractDistribution):
     def maskable(self) -> bool:
         return any(part.maskable for part in self._forms().values())
 
-    def noise(self, key: PRNGKeyArray) -> dict[str, Any] | tuple[Any, ...]:
+    @property
+    def chance(self) -> dict[str, Any] | tuple[Any, ...]:
         """That of each part."""
-        keys = jax.random.split(key, len(self.parts))
-        return self._pack({name: part.noise(k) for (name, part), k in zip(self._forms().items(), keys, strict=True)})
+        return self._pack({name: part.chance for name, part in self._forms().items()})
 
     def sample_from(self, noise: PyTree[Array]) -> dict[str, Any] | tuple[Any, ...]:
         """A random action of each part, one after the other."""
@@ -155,6 +154,10 @@ class Composite(AbstractDistribution):
             for name, part in self._named()
         }
         return Composite(self._pack(parts), self.order)
+
+    def given(self, action: PyTree[Array]) -> dict[Any, AbstractDistribution]:
+        """The distribution of each part, given the parts of `action` that were chosen before it."""
+        return self._given(self._split("given", action, self.conditional))
 
     def _names(self) -> list[Any]:
         return list(self.parts) if isinstance(self.parts, dict) else list(range(len(self.parts)))

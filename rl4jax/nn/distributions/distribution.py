@@ -11,6 +11,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from rl4jax.core.errors import ShapeError, require
 from rl4jax.core.number import Number, is_concrete
 
+from .chance import Chance, draw
+
 Mask = Bool[Array | np.ndarray, " A"] | None  # true = allowed; flat, in the order of `gymnasium.spaces.flatten`
 
 
@@ -31,9 +33,14 @@ class AbstractDistribution(eqx.Module):
     def maskable(self) -> bool:
         """Whether a mask means anything to it: false if its actions are continuous."""
 
+    @property
     @abc.abstractmethod
+    def chance(self) -> PyTree[Chance]:
+        """What is random in one action. It depends on shapes only, so it can be drawn before the parameters are known."""
+
     def noise(self, key: PRNGKeyArray) -> PyTree[Array]:
-        """The chance in one action. It depends on shapes only, so it can be drawn before the parameters are known."""
+        """The chance in one action, drawn."""
+        return draw(self.chance, key)
 
     @abc.abstractmethod
     def sample_from(self, noise: PyTree[Array]) -> PyTree[Array]:

@@ -1,14 +1,14 @@
 """The best choice by its value, and now and then any."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Int32
 
 from rl4jax.core.number import Number
 from rl4jax.gradients import safe
 
 from .categorical import LOWEST, Categorical
+from .chance import Chance
 from .distribution import AbstractDistribution, Mask, check_mask, check_vector, same_kind
 
 
@@ -45,9 +45,10 @@ class EpsilonGreedy(AbstractDistribution):
         prob = jnp.where(best, 1 - self.epsilon, 0.0) + jnp.where(self.allowed, share, 0.0)
         return Categorical(safe.where(prob > 0, jnp.log, prob, LOWEST))
 
-    def noise(self, key: PRNGKeyArray) -> Float[Array, "2"]:
-        """Two uniform numbers: whether to take any choice, and which."""
-        return jax.random.uniform(key, (2,), jnp.float32)
+    @property
+    def chance(self) -> Chance:
+        """Two numbers: whether to take any choice, and which."""
+        return Chance("uniform", (2,))
 
     def sample_from(self, noise: Float[Array, "2"]) -> Int32[Array, ""]:
         """The best choice, or if the first number is below `epsilon` any of the allowed ones."""

@@ -3,15 +3,15 @@
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Int32, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Int32
 
 from rl4jax.core.errors import ShapeError, is_count, require
 from rl4jax.core.number import Number, in_single
 
 from .categorical import choose, forbid, log_softmax, temper, total_entropy, total_kl
+from .chance import Chance
 from .distribution import AbstractDistribution, Mask, check_action, check_mask, check_temperature, check_vector, same_kind
 
 
@@ -55,9 +55,10 @@ class MultiCategorical(AbstractDistribution):
     def maskable(self) -> bool:
         return True
 
-    def noise(self, key: PRNGKeyArray) -> Float[Array, "H N"]:
-        """Gumbel noise, one row per head."""
-        return jax.random.gumbel(key, (len(self.nvec), max(self.nvec)), jnp.float32)
+    @property
+    def chance(self) -> Chance:
+        """One row per head."""
+        return Chance("gumbel", (len(self.nvec), max(self.nvec)))
 
     def sample_from(self, noise: Float[Array, "H N"]) -> Int32[Array, "..."]:
         """A random choice of each head, by Gumbel-max."""

@@ -2,14 +2,14 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float
 
 from rl4jax.core.errors import ShapeError
 from rl4jax.core.number import Number
 
+from .chance import Chance
 from .distribution import AbstractDistribution, Mask, check_action, check_temperature, refuse_mask, same_kind
 
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
@@ -40,9 +40,9 @@ class Normal(AbstractDistribution):
     def maskable(self) -> bool:
         return False
 
-    def noise(self, key: PRNGKeyArray) -> Float[Array, "*S"]:
-        """Of mean 0 and standard deviation 1."""
-        return jax.random.normal(key, self.mean.shape, self.mean.dtype)
+    @property
+    def chance(self) -> Chance:
+        return Chance("normal", self.mean.shape)
 
     def sample_from(self, noise: Float[Array, "*S"]) -> Float[Array, "*S"]:
         """`mean + std * noise`; its gradient reaches mean and log_std."""

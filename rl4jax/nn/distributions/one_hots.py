@@ -9,6 +9,7 @@ from rl4jax.core.errors import ShapeError
 from rl4jax.core.number import Number, in_single
 
 from .categorical import log_softmax, total_entropy, total_kl
+from .chance import Chance, draw
 
 
 class OneHots(eqx.Module):
@@ -39,9 +40,9 @@ class OneHots(eqx.Module):
             return log_softmax(self.logits)
         return jnp.log(self.probs)
 
-    def noise(self, key: PRNGKeyArray) -> Float[Array, "G K"]:
-        """Gumbel noise."""
-        return jax.random.gumbel(key, self.logits.shape, jnp.float32)
+    @property
+    def chance(self) -> Chance:
+        return Chance("gumbel", self.logits.shape)
 
     def sample_from(self, noise: Float[Array, "G K"]) -> Float[Array, "G K"]:
         """The choices that this noise leads to, by Gumbel-max."""
@@ -49,7 +50,7 @@ class OneHots(eqx.Module):
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, "G K"]:
         """Random choices."""
-        return self.sample_from(self.noise(key))
+        return self.sample_from(draw(self.chance, key))
 
     def mode(self) -> Float[Array, "G K"]:
         """The most likely choices, the first of equals."""

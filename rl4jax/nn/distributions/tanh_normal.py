@@ -5,11 +5,12 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float
 
 from rl4jax.core.errors import ConfigError, require
 from rl4jax.core.number import Number, is_concrete
 
+from .chance import Chance
 from .distribution import AbstractDistribution, Mask, check_action, refuse_mask, same_kind
 from .normal import Normal, check_broadcasts
 
@@ -55,9 +56,10 @@ class TanhNormal(AbstractDistribution):
         """The distribution of u, before it is squashed."""
         return Normal(self.mean, self.log_std)
 
-    def noise(self, key: PRNGKeyArray) -> Float[Array, "*S"]:
+    @property
+    def chance(self) -> Chance:
         """That of the normal."""
-        return jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return Chance("normal", self.mean.shape)
 
     def sample_from(self, noise: Float[Array, "*S"]) -> Float[Array, "*S"]:
         """A squashed sample of the normal; its gradient reaches mean and log_std."""

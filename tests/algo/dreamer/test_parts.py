@@ -3,14 +3,16 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from gymnasium import spaces
 
 import rl4jax as rl
 from rl4jax import dreamer, gradients
 from rl4jax.algo.dreamer import actions, kl_balanced_loss
+from rl4jax.algo.dreamer.kl_balance import dynamics_kl, representation_kl
 from rl4jax.algo.dreamer.laprop import clip_by_weight, scale_by_laprop
-from rl4jax.algo.dreamer.learning import are_matrices, make_optimizer
+from rl4jax.algo.dreamer.learning import forget, make_optimizer
 from rl4jax.algo.dreamer.representation import barlow_twins_loss, info_nce_loss
 from rl4jax.algo.dreamer.sizes import SIZES, size_named
 from rl4jax.collect.percentile_normalizer import PercentileNormalizer
@@ -54,18 +56,23 @@ def test_laprop():
 
 def test_matrices_decay_by_the_learning_rate_and_nothing_else_does():
     params = {"matrix": jnp.full((2, 2), 3.0), "bias": jnp.ones(2)}
-    opt = make_optimizer(dreamer.Config(lr=0.1, weight_decay=0.5), 0)
-    changes, _ = opt.update(jax.tree.map(jnp.zeros_like, params), opt.init(params), params)
-    np.testing.assert_allclose(changes["matrix"], -0.1 * 0.5 * 3.0, rtol=1e-6)
-    np.testing.assert_array_equal(changes["bias"], 0.0)
+    grads, changes = jax.tree.map(jnp.ones_like, params), []
+    for decay in (0.5, 0.0):
+        opt = make_optimizer(dreamer.Config(lr=0.1, weight_decay=decay), 0)
+        changes.append(opt.update(grads, opt.init(params), params)[0])
+    np.testing.assert_allclose(changes[0]["matrix"] - changes[1]["matrix"], -0.1 * 0.5 * 3.0, rtol=1e-5)
+    np.testing.assert_array_equal(changes[0]["bias"], changes[1]["bias"])
 
 
-def test_no_bias_of_an_agent_decays():
+def test_no_bias_of_an_agent_decays_and_nothing_that_does_not_learn():
     agent = dreamer.Agent(rl.VecEnv(rl.envs.CartPole(), num_envs=2), "tiny", key=jax.random.key(0))
-    decays = are_matrices(pack(agent).params)
-    assert {name for name, decayed in decays.items() if not decayed} == {
-        name for name in decays if not name.endswith(".weight") or ".norm" in name or "mix_norm" in name
-    }
+    params = {name: jnp.ones_like(x) for name, x in pack(agent).params.items()}
+    changes = {name: jnp.full_like(x, 0.0 if name.startswith("reward") else 3.0) for name, x in params.items()}
+    changed = forget(0.5).update(changes, optax.EmptyState(), params)[0]
+    still = {name for name in params if name.startswith("reward")}
+    kept = {name for name in params if not name.endswith(".weight") or ".norm" in name or "mix_norm" in name}
+    assert {name for name, x in changed.items() if (x == changes[name]).all()} == still | kept
+    assert {float(x.max()) for name, x in changed.items() if name not in still | kept} == {3.5}
 
 
 def test_the_settings_of_a_gradient_step_have_no_schedules():
@@ -130,6 +137,13 @@ def test_nothing_is_pulled_below_the_free_nats():
     assert float(kl_loss(near, 1.0)) == pytest.approx(1.1)
     assert not any(bool(jnp.any(grad)) for grad in jax.tree.leaves(jax.grad(kl_loss)(near, 1.0)))
     gradients.assert_flow(kl_loss, near, 0.0, reaches=("posterior", "prior"))
+
+
+@pytest.mark.parametrize(("part", "side", "other"), [(dynamics_kl, "prior", "posterior"), (representation_kl, "posterior", "prior")])
+def test_each_side_of_the_divergence_is_taught_by_its_own_part(part, side, other):
+    apart = {"posterior": jnp.array([[0.0, 1.0, 2.0, 3.0]]), "prior": jnp.zeros((1, 4))}
+    loss = lambda logits: part(OneHots(logits["posterior"]), OneHots(logits["prior"]))  # noqa: E731
+    gradients.assert_flow(loss, apart, reaches=(side,), not_reaches=(other,))
 
 
 def test_the_spread_of_continuous_actions_is_bounded():

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rl4jax.algo.dreamer.stream import as_stream, restored, stored
 from rl4jax.collect.rollout import Rollout
@@ -35,6 +36,19 @@ def test_an_end_adds_its_last_observation_and_rewards_arrive_one_step_later():
         "is_terminal": [False, False, True, False, False, False, False],
     }
     assert last_reward.tolist() == [5.0]
+
+
+@pytest.mark.parametrize("spoiled", [{"reward": column(1.0, jnp.nan, 3.0)}, {"obs": column(1.0, 2.0, jnp.inf)}])
+def test_what_is_not_finite_is_not_remembered(spoiled):
+    no = column(False, False, False)
+    rollout = Rollout(
+        obs=column(1.0, 2.0, 3.0), next_obs=column(2.0, 3.0, 4.0), action=None, log_prob=None, value=None, next_value=None,
+        reward=column(1.0, 2.0, 3.0), terminated=no, truncated=no, is_first=no, mask=None, valid=~no, carry=None, privileged=None,
+        episode_return=None, episode_length=None,
+    )  # fmt: skip
+    memory = (Latent(jnp.ones((3, 1, 2)), jnp.ones((3, 1, 3, 4))), jnp.ones((3, 1, 1)))
+    _, real, _ = as_stream(rollout._replace(memory=memory, **spoiled), jnp.zeros(1))
+    assert np.asarray(real)[::2, 0].tolist() == [True, True, False]  # a reward arrives with the next observation
 
 
 def test_a_latent_is_kept_whole():

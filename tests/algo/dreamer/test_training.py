@@ -138,6 +138,15 @@ def like():
 VECTOR = spaces.Box(-1, 1, (3,))
 
 
+def agent_for(actions):
+    return dreamer.Agent(Toy(VECTOR, actions), SIZE, key=jax.random.key(0))
+
+
+def begun(**settings):
+    agent = dreamer.Agent(in_graph(), SIZE, key=jax.random.key(0))
+    return dreamer.init(agent, in_graph(), dreamer.Config(**settings), key=jax.random.key(1))
+
+
 @pytest.mark.parametrize(
     ("mistake", "error", "said"),
     [
@@ -168,7 +177,29 @@ VECTOR = spaces.Box(-1, 1, (3,))
         (lambda: dreamer.Config(lam=2.0), rl.ConfigError, "lam"),
         (lambda: dreamer.Config(b2=1.0), rl.ConfigError, r"b2 = 1.0 must be in \[0, 1\)"),
         (lambda: dreamer.Config(representation_coef=-1.0), rl.ConfigError, "representation_coef = -1.0 must be zero or more"),
-        (lambda: dreamer.Config(imagine_from=65), rl.ConfigError, "imagine_from = 65 must be at most length = 64"),
+        (lambda: dreamer.Config(imagine_from=65), rl.ConfigError, "imagine_from = 65 must be 0 for all, or from 2 to length"),
+        (lambda: dreamer.Config(imagine_from=1), rl.ConfigError, "imagine_from = 1 must be 0 for all, or from 2 to length = 64"),
+        (lambda: dreamer.Config(length=1), rl.ConfigError, "length = 1 must be at least 2"),
+        (lambda: dreamer.Config(return_decay=1.0), rl.ConfigError, "return_decay = 1.0 must be in"),
+        (lambda: agent_for(spaces.Box(np.float32([-1, 2]), np.float32([1, 2]))), rl.EnvError, "low must be less than high"),
+        (lambda: agent_for(spaces.Box(-3e38, 3e38, (1,))), rl.EnvError, "a Box must have finite bounds"),
+        (lambda: agent_for(spaces.Box(0, 5, (1,), np.int32)), rl.EnvError, "a Box must hold floats"),
+        (lambda: dreamer.Agent(Toy(spaces.Box(1, 1, (16, 16, 3))), SIZE, key=jax.random.key(0)), rl.EnvError, "low must be less than high"),
+        (
+            lambda: dreamer.Agent(Toy(VECTOR), SIZE._replace(classes=300), key=jax.random.key(0)),
+            rl.ConfigError,
+            "classes = 300 must be at most 256",
+        ),
+        (
+            lambda: begun(capacity=60, length=4, num_steps=16, learning_starts=0),
+            rl.ConfigError,
+            r"capacity = 60 must be at least 2 \* num_steps",
+        ),
+        (
+            lambda: begun(capacity=101, length=4, num_steps=4, learning_starts=101),
+            rl.ConfigError,
+            "learning_starts = 101 must be at most 100",
+        ),
     ],
 )
 def test_mistakes(mistake, error, said):

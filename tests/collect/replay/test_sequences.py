@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rl4jax as rl
+from rl4jax.collect.replay.host_sequences import HostSequenceReplay
 from rl4jax.collect.replay.sequences import SequenceReplay
 
 NUM_STREAMS, CAPACITY, LENGTH = 3, 11, 4
@@ -114,3 +115,15 @@ def test_it_works_inside_a_scan():
 def test_bad_input(act, message):
     with pytest.raises((rl.ConfigError, rl.ShapeError), match=message):
         act(SequenceReplay.empty(CAPACITY, NUM_STREAMS, LIKE))
+
+
+@pytest.mark.parametrize("ring", [SequenceReplay, HostSequenceReplay])
+def test_an_episode_that_is_partly_overwritten_counts_with_what_is_left(ring):
+    replay = ring.empty(4, 1, LIKE)
+    for number in range(11):
+        replay = replay.add(Item(np.full((1, 1), number, np.int32), np.full((1, 1), number in (0, 10))))
+    drawn = replay.sample(8, 3, key=jax.random.key(0), within_episodes=True)
+    assert (np.asarray(drawn.items.number).T == [7, 8, 9]).all()
+    for length in (4, 5):
+        with pytest.raises(rl.ConfigError, match=f"length = {length}"):
+            replay.sample(8, length, key=jax.random.key(0), within_episodes=True)

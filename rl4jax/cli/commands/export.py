@@ -1,0 +1,101 @@
+"""`rl4jax export RUN`."""
+
+import dataclasses
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from ..flags import parse
+from ..launch import start_jax
+
+if TYPE_CHECKING:
+    from rl4jax.nn.model import Model
+
+    from ..run import AbstractRun
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportFlags:
+    run: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
+    """The folder of the run."""
+    out: str | None = None
+    """The folder of the bundle; none: `bundle` in that of the run."""
+    web: str | None = None
+    """Also write a page there that plays the policy in a browser; for the built-in environments."""
+    which: Literal["latest", "best"] = "latest"
+    """The newest checkpoint, or the best by evaluation."""
+    sample: bool = False
+    """A policy that draws its actions, by noise that is one more input, instead of taking the most likely ones."""
+    episodes: int = 100
+    """How many to play for the model card."""
+
+
+def command(argv: Sequence[str]) -> int:
+    flags = parse(ExportFlags, argv, command="export", description="Write a policy as a folder that runs without JAX: ONNX, weights, card.")
+    start_jax()
+
+    from rl4jax.collect.evaluation import evaluate
+    from rl4jax.core.errors import require
+    from rl4jax.deploy.exporting import export
+
+    from ..build import load_run
+    from ..environment import close, make_eval_env
+    from ..output import hint
+    from ..policy import has_masks
+
+    require(flags.episodes > 0, "--episodes", flags.episodes, "a positive integer")
+    run = load_run(flags.run)
+    step, state = run.need(flags.which)
+    name, model = run.options.env, state.policy
+    try:
+        games = make_eval_env(name, flags.episodes)
+        try:
+            result = evaluate(model, games, flags.episodes, key=run.key("eval", step), greedy=not flags.sample)
+        finally:
+            close(games)
+        about = {
+            "algorithm": run.algorithm.name,
+            "env": name,
+            "step": step,
+            "evaluation": {
+                "mean": float(result.mean),
+                "std": float(result.std),
+                "episodes": len(result.returns),
+                "greedy": not flags.sample,
+            },
+        }
+        out = Path(flags.out) if flags.out else Path(flags.run) / "bundle"
+        export(model, run.env, out, masked=has_masks(run.env), sample=flags.sample, about=about, replay=picture(run, model, flags.sample))
+    finally:
+        close(run.env)
+    print(f"{out}: return {float(result.mean):.4g} ± {float(result.std):.2g} over {len(result.returns)} episodes")
+    print(f"  play   python -m rl4jax.deploy.run {out}")
+    print(f"  serve  {hint('serve', out)}")
+    if flags.web:
+        from rl4jax.deploy.web import write_page
+
+        print(f"  look   python -m http.server --directory {write_page(out, Path(flags.web))}")
+    return 0
+
+
+def picture(run: "AbstractRun", model: "Model", sample: bool) -> bytes | None:
+    """A GIF of an episode, if it can be drawn."""
+    import jax
+
+    from rl4jax.core.errors import EnvError
+
+    from ..policy import make_policy
+    from ..recording import record_episode
+
+    with tempfile.TemporaryDirectory() as folder:
+        gif = Path(folder) / "replay.gif"
+        try:
+            record_episode(run.options.env, make_policy(model, run.env), gif, key=jax.random.key(0), sample=sample)
+        except EnvError as error:
+            warnings.warn(f"The bundle has no replay.gif: {error}", stacklevel=2)
+            return None
+        return gif.read_bytes()

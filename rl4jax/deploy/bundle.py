@@ -1,0 +1,52 @@
+"""A bundle: a folder with a policy in it that runs without us. What may be in it, and how it is read. NumPy only."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from rl4jax.core.errors import Rl4JaxError
+
+FORMAT, VERSION = "rl4jax-policy", 1
+ONNX, STABLEHLO, WEIGHTS, CONFIG, CARD, REPLAY = (
+    "policy.onnx", "policy.stablehlo", "model.safetensors", "config.json", "README.md", "replay.gif",
+)  # fmt: skip
+Config = dict[str, Any]
+
+
+class BundleError(Rl4JaxError):
+    """A folder that is no bundle, or no longer the one that was written."""
+
+
+def read_config(folder: Path) -> Config:
+    """What a bundle says of itself."""
+    path = folder / CONFIG
+    if not path.is_file():
+        what = "has no config.json" if folder.is_dir() else "is not a folder"
+        raise BundleError(f"{folder} {what}, so it is no bundle. Give a folder that `rl4jax export RUN --out DIR` wrote.")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BundleError(f"{path} cannot be read: {error}. Export the policy again.") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise BundleError(f"{path} is not of a bundle: format must be {FORMAT!r}. Give a folder that `rl4jax export RUN --out DIR` wrote.")
+    if config.get("version") != VERSION:
+        raise BundleError(f"{path} has version {config.get('version')!r}; this rl4jax reads {VERSION}. Use the rl4jax that wrote it.")
+    missing = {"files", "inputs", "outputs", "observation_space", "action_space", "carry", "noise", "mask"} - set(config)
+    if missing:
+        raise BundleError(f"{path} lacks {', '.join(sorted(missing))}. Export the policy again.")
+    return config
+
+
+def read_file(folder: Path, config: Config, name: str) -> bytes:
+    """A file of a bundle, if it still is what was written."""
+    if name not in config["files"] or not (folder / name).is_file():
+        raise BundleError(f"{folder / name} is missing. Copy the bundle again, whole.")
+    data = (folder / name).read_bytes()
+    if digest(data) != config["files"][name]:
+        raise BundleError(f"{folder / name} is not the file that was exported: it was changed or cut off. Copy the bundle again.")
+    return data
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,75 @@
+"""`python -m rl4jax.deploy.run DIR --env gym:CartPole-v1`: play episodes with an exported policy. Those of Gymnasium need no JAX."""
+
+import argparse
+import ast
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rl4jax.core.errors import EnvError, Rl4JaxError, require
+
+from .policy import RUNTIMES, Policy, load
+
+GYM = "gym:"
+
+
+def make_env(name: str) -> gymnasium.Env:
+    """An environment by the name that is typed: `gym:ID`, or one of ours such as `Catch,rows=16`."""
+    own, *fields = name.split(",")
+    try:
+        if name.startswith(GYM):
+            return gymnasium.make(name.removeprefix(GYM))
+        return gymnasium.make(f"rl4jax/{own}-v0", **{key: ast.literal_eval(value) for key, _, value in (f.partition("=") for f in fields)})
+    except (gymnasium.error.Error, ImportError, ValueError, SyntaxError, TypeError) as error:
+        raise EnvError(f"--env {name} cannot be made: {error} Give gym:ID, or a built-in such as CartPole.") from error
+
+
+def play(policy: Policy, env: gymnasium.Env, num_episodes: int, seed: int = 0) -> np.ndarray:
+    """The returns of whole episodes."""
+    returns = np.zeros(num_episodes)
+    for i in range(num_episodes):
+        obs, info = env.reset(seed=seed + i)
+        carry, over = None, False
+        while not over:
+            action, carry = policy(obs, carry, mask_of(policy, env, info))
+            obs, reward, terminated, truncated, info = env.step(action)
+            returns[i] += float(reward)
+            over = terminated or truncated
+    return returns
+
+
+def mask_of(policy: Policy, env: gymnasium.Env, info: dict[str, Any]) -> Any:
+    """Where Gymnasium's environments keep masks, if this policy wants one that is not among the observations."""
+    if policy.config["mask"] is None or policy.config["mask"]["in_obs"]:
+        return None
+    method: Any = getattr(env.unwrapped, "action_masks", None)
+    return info.get("action_mask", None if method is None else method())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m rl4jax.deploy.run", description="Play episodes with an exported policy.")
+    parser.add_argument("bundle", metavar="DIR", help="what `rl4jax export RUN --out DIR` wrote")
+    parser.add_argument("--env", help="gym:ID or a built-in; left out: the one it was trained in")
+    parser.add_argument("--runtime", choices=list(RUNTIMES), default="onnxruntime")
+    parser.add_argument("--episodes", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    flags = parser.parse_args(argv)
+    try:
+        require(flags.episodes > 0, "--episodes", flags.episodes, "a positive integer")
+        policy = load(flags.bundle, flags.runtime, seed=flags.seed)
+        name = flags.env or policy.config.get("env") or ""
+        require(name != "", "--env", name, "given: the bundle does not say where it was trained")
+        env = make_env(name)
+        returns = play(policy, env, flags.episodes, flags.seed)
+    except Rl4JaxError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{name} on {flags.runtime}: return {returns.mean():.4g} ± {returns.std():.2g} over {len(returns)} episodes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

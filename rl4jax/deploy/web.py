@@ -1,0 +1,166 @@
+"""A static page that plays a bundle's policy in a browser. Neither JAX nor the training code is needed to write it.
+
+`web/` holds our part: the page, and the built-in environments once more in JavaScript. onnxruntime-web, which computes the policy, comes
+from npm, once; its checksum is pinned here.
+"""
+
+import ast
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rl4jax.core.atomic import write_atomic
+from rl4jax.core.errors import did_you_mean
+
+from .bundle import CONFIG, ONNX, BundleError, Config, read_config, read_file
+
+ASSETS = Path(__file__).with_name("web")
+ORT = "onnxruntime-web@1.30.0"
+ORT_INTEGRITY = "sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
+ORT_FILES = (  # the page loads the first three, or the others where there is WebGPU
+    "ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm",
+    "ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm",
+)  # fmt: skip
+NOISE = ("gumbel", "normal", "uniform")
+
+
+class Played(NamedTuple):
+    """An environment that the page has in JavaScript: what the policy sees of it, and whether it has masks."""
+
+    obs: tuple[int | str, ...]  # a string is the field that says how many
+    fields: dict[str, int] = {}  # noqa: RUF012  of those fields, the defaults
+    masks: bool = False
+
+
+ENVS = {
+    "CartPole": Played((4,)),
+    "Pendulum": Played((3,)),
+    "MountainCar": Played((2,)),
+    "Acrobot": Played((6,)),
+    "GridWorld": Played((4,), masks=True),
+    "Catch": Played(("rows", "columns", 1), {"rows": 10, "columns": 5}),
+}
+# Gymnasium's environments that move exactly as ours; a test of ours compares each.
+SAME = {
+    "gym:CartPole-v0": "CartPole,max_steps=200",
+    "gym:CartPole-v1": "CartPole",
+    "gym:Pendulum-v1": "Pendulum",
+    "gym:MountainCar-v0": "MountainCar",
+    "gym:Acrobot-v1": "Acrobot",
+} | {f"gym:rl4jax/{name}-v0": name for name in ENVS}
+
+
+def write_page(bundle: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+    """Write the page for a bundle to the folder `out`, and return it. Any web server shows it: `python -m http.server --directory OUT`."""
+    bundle, out = Path(bundle), Path(out)
+    config = read_config(bundle)
+    name, fields = parse_env(config.get("env"))
+    check_inputs(config, name, fields)
+    policy = read_file(bundle, config, ONNX)
+    for file, data in ort_files().items():
+        write_atomic(out / "ort" / file, data)
+    for asset in sorted(path for path in ASSETS.rglob("*") if path.is_file()):
+        write_atomic(out / asset.relative_to(ASSETS), asset.read_bytes())
+    write_atomic(out / ONNX, policy)
+    write_atomic(out / CONFIG, (bundle / CONFIG).read_bytes())
+    write_atomic(out / "page.json", json.dumps({"env": name, "fields": fields}).encode())
+    return out
+
+
+def parse_env(typed: str | None) -> tuple[str, dict[str, Any]]:
+    """The JavaScript environment for one of Python's, and its fields.
+
+    >>> parse_env("Catch,rows=16")
+    ('Catch', {'rows': 16})
+    >>> parse_env("gym:CartPole-v1")
+    ('CartPole', {})
+    """
+    if not typed:
+        raise BundleError('config.json has no "env", so the page cannot know what to play. Export with about={"env": "CartPole"}.')
+    name, *parts = SAME.get(typed, typed).split(",")
+    if name not in ENVS:
+        raise BundleError(f"The page cannot play {typed!r}: it has no JavaScript version. {did_you_mean(typed, [*ENVS, *SAME])}")
+    return name, dict(_field(part, typed) for part in parts)
+
+
+def _field(part: str, typed: str) -> tuple[str, int | float]:
+    name, _, value = part.partition("=")
+    with contextlib.suppress(ValueError, SyntaxError):
+        number = ast.literal_eval(value.strip())
+        if isinstance(number, int | float):
+            return name.strip(), number
+    raise BundleError(f"config.json: env = {typed!r}: {part!r} is not FIELD=NUMBER, as in Catch,rows=16,columns=16. Export again.")
+
+
+def check_inputs(config: Config, name: str, fields: dict[str, Any]) -> None:
+    """Whether the page can give the policy all that it takes."""
+    played = ENVS[name]
+    sizes = played.fields | fields
+    gives = [sizes[n] if isinstance(n, str) else n for n in played.obs]
+    carry, noise = ({port["name"] for port in config[kind]} for kind in ("carry", "noise"))
+    for port in config["inputs"]:
+        if port["name"] == "obs":
+            if list(port["shape"]) != gives:
+                _refuse("obs", f"of shape {port['shape']}, but {name} in JavaScript gives {gives}. Train without wrappers to play it there")
+        elif port["name"] == "mask":
+            if not played.masks:
+                _refuse("mask", f"but {name} in JavaScript has none. Export with masked=False")
+        elif port["name"] not in carry | noise:
+            _refuse(port["name"], "which the page cannot give. It gives obs, mask, carry and noise: export a policy that needs no other")
+    for port in config["noise"]:
+        if port["kind"] not in NOISE:
+            _refuse(port["name"], f"of kind {port['kind']!r}; the page draws {', '.join(NOISE)}. Export with sample=False")
+
+
+def _refuse(port: str, why: str) -> None:
+    raise BundleError(f"The page cannot play this policy: it takes {port!r}, {why}.")
+
+
+def ort_files() -> dict[str, bytes]:
+    """The part of onnxruntime-web that the page needs, by file."""
+    wanted, files = {f"package/dist/{name}": name for name in ORT_FILES}, {}
+    with tarfile.open(npm_package(ORT, ORT_INTEGRITY), "r|gz") as tar:  # in one pass: to go back is to unpack again
+        for member in tar:
+            file = tar.extractfile(member) if member.name in wanted else None
+            if file is not None:
+                files[wanted[member.name]] = file.read()
+    return files
+
+
+def npm_package(package: str, integrity: str) -> Path:
+    """The archive of a package, from our cache or else from npm; the checksum is npm's, as its lock files have it."""
+    kept = cache_folder() / f"{package.replace('@', '-')}.tgz"
+    if kept.is_file() and _integrity(kept.read_bytes()) == integrity:
+        return kept
+    npm = shutil.which("npm")
+    if npm is None:
+        raise BundleError(f"npm is missing: {package} is needed, once, and npm brings it. Install Node.js, or put its archive at {kept}.")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([npm, "pack", package], cwd=folder, capture_output=True, text=True)
+        archive = next(Path(folder).glob("*.tgz"), None)
+        if done.returncode or archive is None:
+            said = " ".join(done.stderr.split()[-60:])
+            raise BundleError(f"npm pack {package} failed: {said}. Look at the network, or put the archive at {kept}.")
+        data = archive.read_bytes()
+    if _integrity(data) != integrity:
+        raise BundleError(f"npm gave a {package} with checksum {_integrity(data)}; it must be {integrity}. Do not use that registry.")
+    write_atomic(kept, data)
+    return kept
+
+
+def cache_folder() -> Path:
+    """`RL4JAX_CACHE`, or `rl4jax` where the user's caches are."""
+    own = os.environ.get("RL4JAX_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rl4jax"
+
+
+def _integrity(data: bytes) -> str:
+    return "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()

@@ -1,0 +1,242 @@
+"""The page in a real browser. Not among the ordinary tests, by its name: `make test-browser`, which needs Chromium, Node.js and npm."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlparse
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rl4jax as rl
+from rl4jax import deploy
+from rl4jax.deploy.web import write_page
+from tests.deploy.browser.chromium import SOFTWARE_GPU, Browser, serve
+
+pytestmark = pytest.mark.timeout(1800)
+ARTEFACTS = Path(__file__).parents[3] / "bench-results" / "browser"
+CLOSE = 1e-5
+NUM_OBS = 1000
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("playwright")) as browser:
+        yield browser
+
+
+def cli(*words):
+    program = "import sys; from rl4jax.cli.main import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A bundle of PPO on CartPole, as a user makes it."""
+    folder = tmp_path_factory.mktemp("cart_pole")
+    cli("train", "ppo", "CartPole", "--total-steps", "100000", "--out", str(folder / "run"))
+    cli("export", str(folder / "run"), "--out", str(folder / "bundle"))
+    return folder / "bundle"
+
+
+@pytest.fixture(scope="module")
+def site(trained, tmp_path_factory):
+    with serve(write_page(trained, tmp_path_factory.mktemp("site"))) as url:
+        yield url
+
+
+@pytest.fixture
+def clean(browser):
+    """Afterwards: no error was logged, and nothing was asked of another server."""
+    yield browser
+    seen = browser.do("seen")
+    assert seen["errors"] == []
+    assert {urlparse(url).hostname for url in seen["requests"]} == {"127.0.0.1"}
+
+
+def record(**figures):
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    path = ARTEFACTS / "figures.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(before | figures, indent=1) + "\n")
+
+
+def test_a_trained_policy_balances_the_pole_for_500_steps(clean, site):
+    clean.open(site + "?paused&seed=3")
+    state = clean.evaluate("while (!rl4jax.player.end) await rl4jax.step(); return rl4jax.state();")
+    assert (state["return"], state["terminated"], state["truncated"]) == (500, False, True)
+    assert state["returns"] == [500]
+
+
+def test_the_browser_computes_what_python_does(clean, site, trained):
+    rng = np.random.default_rng(0)
+    obs = (rng.uniform(-1, 1, (NUM_OBS, 4)) * [2.4, 3, 0.21, 3]).astype(np.float32)
+    ours = deploy.load(trained).outputs(obs)
+    clean.open(site + "?paused")
+    assert clean.evaluate("return rl4jax.policy.engine.name;") == "wasm"
+
+    script = "const said = []; for (const obs of given) said.push(await rl4jax.policy.outputs(obs)); return said;"
+    said = clean.evaluate(script, obs.tolist())
+
+    logits = np.array([one["logits"] for one in said])
+    error = float(np.abs(logits - ours["logits"]).max())
+    record(max_logit_error_wasm=error)
+    assert error < CLOSE
+    assert np.allclose([one["value"][0] for one in said], ours["value"], rtol=1e-5, atol=1e-4)
+    assert [one["action"][0] for one in said] == ours["action"].tolist()
+
+
+def test_a_push_is_survived_or_ends_the_episode(clean, site):
+    clean.open(site + "?paused&seed=5")
+    before = clean.evaluate("for (let i = 0; i < 50; i++) await rl4jax.step(); return rl4jax.state();")
+    pushed = clean.evaluate("rl4jax.push(1); return rl4jax.state();")
+    assert pushed["theta_dot"] - before["theta_dot"] == pytest.approx(1, abs=0.1)
+    assert pushed["x"] == before["x"]
+    after = clean.evaluate("while (!rl4jax.player.end) await rl4jax.step(); return rl4jax.state();")
+    assert after["terminated"] or after["return"] == 500
+
+    after = clean.evaluate("await rl4jax.step(); rl4jax.push(-30); while (!rl4jax.player.end) await rl4jax.step(); return rl4jax.state();")
+    assert after["terminated"]
+    assert len(after["returns"]) == 2
+    clean.do("wait", until="document.getElementById('history').childElementCount === 2")
+
+
+def test_play_pause_step_and_speed_by_keyboard(clean, site):
+    clean.open(site)
+    clean.do("wait", until="rl4jax.state().t > 10")
+    clean.do("press", key="Space")
+    assert clean.evaluate("return document.getElementById('play').innerText;") == "Play"
+    t = clean.evaluate("await new Promise((done) => setTimeout(done, 300)); return rl4jax.state().t;")
+    clean.do("press", key="s")
+    clean.do("wait", until=f"rl4jax.state().t === {t + 1}")
+    theta_dot = clean.evaluate("return rl4jax.state().theta_dot;")
+    clean.do("press", key="ArrowRight")
+    assert clean.evaluate("return rl4jax.state().theta_dot;") > theta_dot + 0.5
+    clean.do("press", key="n")
+    assert clean.evaluate("return rl4jax.state().episode;") == 2
+    clean.do("click", what="label:has-text('max')")
+    clean.do("click", what="#play")
+    clean.evaluate("rl4jax.push(30);")
+    clean.do("wait", until="rl4jax.state().episode === 3")
+
+
+def test_dragging_pulls_the_pole(clean, site):
+    clean.open(site + "?paused&seed=1")
+    start = clean.evaluate("rl4jax.play(); return rl4jax.state().x;")
+    clean.do("drag", **{"from": [520, 300], "to": [900, 300]}, milliseconds=700)
+    assert clean.evaluate("return rl4jax.player.target;") is None
+    assert clean.evaluate("return rl4jax.state();")["x"] != start
+
+
+SOME_EPISODES = """
+for (const steps of [40, 15, 55, 30, 70]) {
+  for (let i = 0; i < steps; i++) await rl4jax.step();
+  rl4jax.push(30);
+  while (!rl4jax.player.end) await rl4jax.step();
+  await rl4jax.step();
+}
+for (let i = 0; i < 60; i++) {
+  if (i === 50) rl4jax.push(1);
+  await rl4jax.step();
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1440, 900)])
+def test_it_looks_right_on_phone_and_desktop(width, height, scheme, clean, site):
+    clean.open(site + "?paused&seed=1", width=width, height=height, scheme=scheme)
+    clean.evaluate(SOME_EPISODES)
+    clean.do("wait", until="document.getElementById('history').childElementCount === 5 && rl4jax.state().t >= 60")
+    wide, high, ground = clean.evaluate(
+        "const { scrollWidth, scrollHeight } = document.documentElement;"
+        "return [scrollWidth, scrollHeight, getComputedStyle(document.body).backgroundColor];"
+    )
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    clean.do("screenshot", path=str(ARTEFACTS / f"cart-pole-{width}x{height}-{scheme}.png"), whole=False)
+    assert wide == width, "nothing sticks out to the side"
+    assert width < 600 or high == height, "a desktop shows all at once"
+    assert (sum(map(int, ground[4:-1].split(","))) < 200) == (scheme == "dark")
+
+
+def test_a_page_without_its_policy_says_so(browser, trained, tmp_path):
+    folder = write_page(trained, tmp_path / "page")
+    (folder / "policy.onnx").unlink()
+    with serve(folder) as url:
+        browser.open(url)
+        assert "policy.onnx cannot be loaded: 404" in browser.evaluate("return document.getElementById('message').innerText;")
+    shutil.rmtree(folder)
+
+
+POLICIES = {
+    "Pendulum": ({}, {"sample": True}),
+    "MountainCar": ({"core": "lstm"}, {"sample": True}),
+    "Acrobot": ({"core": "gru"}, {}),
+    "GridWorld,size=5": ({}, {"masked": True, "sample": True}),
+    "Catch,rows=8,columns=6": ({}, {}),
+}
+
+
+@pytest.mark.parametrize("env", POLICIES)
+def test_every_environment_is_played_as_in_python(env, clean, tmp_path):
+    """What the policy says, step after step, with its memory: but for chance, what Python says of the same observations."""
+    network, options = POLICIES[env]
+    name, _, rest = env.partition(",")
+    fields = {field: int(value) for field, value in (part.split("=") for part in rest.split(",") if part)}
+    games = rl.VecEnv(rl.envs.make(name, **fields), num_envs=1)
+    model = rl.nn.ActorCritic(games, key=jax.random.key(0), **network)
+    bundle = deploy.export(model, games, tmp_path / "bundle", about={"algorithm": "ppo", "env": env}, **options)
+    with serve(write_page(bundle, tmp_path / "page")) as url:
+        clean.open(url + "?paused&seed=2")
+        steps = clean.evaluate(
+            "const { player, env } = rl4jax, steps = [];"
+            "for (let i = 0; i < 30; i++) {"
+            "  const obs = env.observe(player.state), mask = env.mask?.(player.state) ?? null, isFirst = player.state.t === 0;"
+            "  await rl4jax.step();"
+            "  steps.push({ obs, mask, isFirst, said: player.decision.said });"
+            "  if (player.end) await rl4jax.step();"
+            "}"
+            "return steps;"
+        )
+        assert clean.evaluate("return document.body.dataset.state;") == "ready"
+
+    policy, carry = deploy.load(bundle), None
+    leaf = policy.config["observation_space"]
+    for step in steps:
+        obs = np.array(step["obs"], leaf["dtype"]).reshape(leaf["shape"])
+        ours = policy.outputs(obs, None if step["isFirst"] else carry, step["mask"])
+        carry = ours["carry"]
+        for output in {"logits", "mean", "value"} & set(ours):
+            assert np.allclose(step["said"][output], ours[output], rtol=1e-4, atol=CLOSE), output
+        if step["mask"]:
+            assert step["mask"][int(step["said"]["action"][0])]
+
+
+def test_q_values_are_shown(clean, tmp_path):
+    games = rl.VecEnv(rl.envs.CartPole(), num_envs=1)
+    model = rl.nn.QPolicy(rl.nn.QNetwork(games, key=jax.random.key(0)), jnp.zeros(()))
+    bundle = deploy.export(model, games, tmp_path / "bundle", about={"algorithm": "dqn", "env": "CartPole"})
+    with serve(write_page(bundle, tmp_path / "page")) as url:
+        clean.open(url + "?paused")
+        clean.evaluate("await rl4jax.step();")
+        clean.do("wait", until="/[0-9]/.test(document.querySelector('#bars .number').innerText)")
+        assert "value of each action" in clean.evaluate("return document.getElementById('policy-card').innerText;")
+
+
+def test_webgpu_computes_what_python_does(site, trained, tmp_path):
+    """On a GPU of software: slow, but WebGPU."""
+    obs = np.random.default_rng(1).uniform(-0.2, 0.2, (20, 4)).astype(np.float32)
+    ours = deploy.load(trained).outputs(obs)
+    with Browser(tmp_path, *SOFTWARE_GPU) as browser:
+        browser.open(site + "?paused&engine=webgpu")
+        assert browser.evaluate("return rl4jax.policy.engine.name;") == "webgpu"
+        script = "const said = []; for (const obs of given) said.push((await rl4jax.policy.outputs(obs)).logits); return said;"
+        logits = np.array(browser.evaluate(script, obs.tolist()))
+    error = float(np.abs(logits - ours["logits"]).max())
+    record(max_logit_error_webgpu=error)
+    assert error < 1e-3

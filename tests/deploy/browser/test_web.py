@@ -1,0 +1,178 @@
+"""What is written for the page, and what is refused. No browser, no network: onnxruntime-web is an archive of our own."""
+
+import io
+import json
+import os
+import re
+import sys
+import tarfile
+
+import pytest
+
+from rl4jax.deploy import web
+from rl4jax.deploy.bundle import BundleError, digest
+from tests.fresh_process import run
+
+BOX = {"type": "Box", "port": "obs", "shape": [4], "dtype": "float32"}
+CONFIG = {
+    "format": "rl4jax-policy", "version": 1, "algorithm": "ppo", "env": "CartPole", "observation_space": BOX,
+    "inputs": [{"name": "obs", "shape": [4], "dtype": "float32"}], "outputs": [{"name": "action", "shape": [], "dtype": "int32"}],
+    "action_space": {"type": "Discrete", "n": 2, "port": "action"}, "mask": None, "carry": [], "noise": [],
+    "files": {"policy.onnx": digest(b"onnx")},
+}  # fmt: skip
+CARRY = {"name": "carry.h", "shape": [8], "dtype": "float32"}
+NOISE = {"name": "noise", "shape": [2], "dtype": "float32"}
+MASK = {"name": "mask", "shape": [4], "dtype": "bool"}
+
+
+def write_bundle(folder, **changes):
+    folder.mkdir(exist_ok=True)
+    (folder / "policy.onnx").write_bytes(b"onnx")
+    (folder / "config.json").write_text(json.dumps(CONFIG | changes))
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache with an archive that looks like onnxruntime-web's."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+        for name in ("README.md", *(f"dist/{file}" for file in web.ORT_FILES)):
+            info = tarfile.TarInfo(f"package/{name}")
+            info.size = len(name)
+            tar.addfile(info, io.BytesIO(name.encode()))
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "onnxruntime-web-1.30.0.tgz").write_bytes(data.getvalue())
+    monkeypatch.setenv("RL4JAX_CACHE", str(folder))
+    monkeypatch.setattr(web, "ORT_INTEGRITY", web._integrity(data.getvalue()))
+    return folder
+
+
+def test_a_page_has_our_files_the_policy_and_the_runtime(tmp_path, cache):
+    out = web.write_page(write_bundle(tmp_path / "bundle", env="CartPole,max_steps=200"), tmp_path / "deep" / "page")
+
+    assert out == tmp_path / "deep" / "page"
+    assert (out / "policy.onnx").read_bytes() == b"onnx"
+    assert json.loads((out / "config.json").read_text())["env"] == "CartPole,max_steps=200"
+    assert json.loads((out / "page.json").read_text()) == {"env": "CartPole", "fields": {"max_steps": 200}}
+    for asset in ("index.html", "main.js", "style.css", "envs/cart_pole.js"):
+        assert (out / asset).read_bytes() == (web.ASSETS / asset).read_bytes()
+    assert sorted(os.listdir(out / "ort")) == sorted(web.ORT_FILES)
+    assert (out / "ort" / "ort.wasm.min.mjs").read_bytes() == b"dist/ort.wasm.min.mjs"
+
+
+def test_what_a_page_loads_is_there():
+    """Every file that ours name, but for those that come with the bundle and from npm."""
+    made = {"page.json", "config.json", "policy.onnx", *web.ORT_FILES}
+    for file in web.ASSETS.rglob("*"):
+        if file.suffix not in (".js", ".html"):
+            continue
+        for name in re.findall(r"""(?:from|src=|href=|load\()\s*"([^"]+)\"""", file.read_text(encoding="utf-8")):
+            assert name in made or (file.parent / name).is_file(), f"{file.name} names {name}"
+
+
+def test_a_page_names_no_other_server():
+    """But for names of vocabularies, which are never loaded."""
+    for file in web.ASSETS.rglob("*.*"):
+        text = file.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"(https?:)?//\w+\.\w", text), file
+
+
+def test_every_environment_of_the_page_is_in_its_index():
+    index = (web.ASSETS / "envs" / "index.js").read_text()
+    assert set(re.search(r"ENVS = {(.*?)}", index)[1].replace(" ", "").split(",")) == set(web.ENVS)
+
+
+@pytest.mark.parametrize(
+    ("env", "obs", "ports"),
+    [
+        ("gym:CartPole-v1", [4], {}),
+        ("Catch,rows=16,columns=8", [16, 8, 1], {}),
+        ("GridWorld,size=5", [4], {"mask": {"size": 4, "in_obs": False}, "inputs": [MASK]}),
+        ("CartPole", [4], {"carry": [CARRY | {"initial": 0.0}], "inputs": [CARRY]}),
+        ("CartPole", [4], {"noise": [NOISE | {"kind": "gumbel"}], "inputs": [NOISE]}),
+    ],
+)
+def test_policies_that_the_page_can_feed(env, obs, ports, tmp_path, cache):
+    inputs = [{"name": "obs", "shape": obs, "dtype": "float32"}, *ports.get("inputs", [])]
+    web.write_page(write_bundle(tmp_path / "bundle", **(ports | {"env": env, "inputs": inputs})), tmp_path / "page")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env": None}, 'config.json has no "env"'),
+        ({"env": "LunarLander"}, "The page cannot play 'LunarLander'"),
+        ({"env": "gym:LunarLander-v3"}, "it has no JavaScript version"),
+        ({"env": "cartpole"}, "Did you mean 'CartPole'"),
+        ({"env": "my_game:Maze"}, "it has no JavaScript version"),
+        ({"env": "Catch,rows"}, "'rows' is not FIELD=NUMBER"),
+        ({"env": "Catch,rows='x'"}, "is not FIELD=NUMBER"),
+        ({"env": "Pendulum"}, r"it takes 'obs', of shape \[4\], but Pendulum in JavaScript gives \[3\]"),
+        ({"inputs": [*CONFIG["inputs"], MASK]}, "it takes 'mask', but CartPole in JavaScript has none"),
+        ({"inputs": [*CONFIG["inputs"], NOISE]}, "it takes 'noise', which the page cannot give"),
+        (
+            {"inputs": [*CONFIG["inputs"], NOISE], "noise": [NOISE | {"kind": "cauchy"}]},
+            "of kind 'cauchy'; the page draws gumbel, normal, uniform",
+        ),
+        ({"inputs": [{"name": "obs.x", "shape": [4], "dtype": "float32"}]}, "it takes 'obs.x', which the page cannot give"),
+        ({"files": {"policy.onnx": digest(b"other")}}, "policy.onnx is not the file that was exported"),
+    ],
+)
+def test_a_bundle_that_the_page_cannot_play_says_why(changes, message, tmp_path, cache):
+    with pytest.raises(BundleError, match=message):
+        web.write_page(write_bundle(tmp_path / "bundle", **changes), tmp_path / "page")
+    assert not (tmp_path / "page").exists()
+
+
+def test_a_folder_that_is_no_bundle(tmp_path):
+    with pytest.raises(BundleError, match=r"has no config\.json"):
+        web.write_page(tmp_path, tmp_path / "page")
+
+
+def test_without_npm_the_error_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("RL4JAX_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BundleError, match=r"npm is missing: onnxruntime-web@1\.30\.0 is needed.*Install Node\.js, or put its archive at"):
+        web.write_page(write_bundle(tmp_path / "bundle"), tmp_path / "page")
+
+
+def fake_npm(folder, script):
+    folder.mkdir()
+    (folder / "npm").write_text(f"#!{sys.executable}\nimport sys\n{script}\n")
+    (folder / "npm").chmod(0o755)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("sys.exit('network is down')", "npm pack onnxruntime-web@1.30.0 failed: network is down"),
+        (
+            "open('onnxruntime-web-1.30.0.tgz', 'w').write('another')",
+            "npm gave a onnxruntime-web@1.30.0 with checksum sha512-.*; it must be sha512-",
+        ),
+    ],
+)
+def test_what_npm_brings_is_checked(script, message, tmp_path, monkeypatch):
+    monkeypatch.setenv("RL4JAX_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("PATH", fake_npm(tmp_path / "bin", script))
+    with pytest.raises(BundleError, match=message):
+        web.write_page(write_bundle(tmp_path / "bundle"), tmp_path / "page")
+    assert not (tmp_path / "empty").exists()
+
+
+def test_a_spoilt_cache_is_filled_again(tmp_path, cache, monkeypatch):
+    kept = cache / "onnxruntime-web-1.30.0.tgz"
+    good = tmp_path / "good.tgz"
+    good.write_bytes(kept.read_bytes())
+    kept.write_bytes(b"cut off")
+    monkeypatch.setenv("PATH", fake_npm(tmp_path / "bin", f"open('x.tgz', 'wb').write(open({str(good)!r}, 'rb').read())"))
+    web.write_page(write_bundle(tmp_path / "bundle"), tmp_path / "page")
+    assert kept.read_bytes() == good.read_bytes()
+
+
+def test_writing_a_page_imports_no_jax():
+    done = run("import sys, rl4jax.deploy.web; assert 'jax' not in sys.modules, 'jax'")
+    assert done.returncode == 0, done.stderr
