@@ -31,8 +31,8 @@ def main(short: bool = False, seed: int = 0) -> float:
         imagine_from=4,  # of the 16 steps of a stretch: time is better spent on the model than on dreams
         capacity=50_000,
         learning_starts=500,
-        hold=0.8,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
-        entropy_coef=0.03,  # enough to try elsewhere where nothing was ever caught
+        hold=0.5,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
+        entropy_coef=0.01,  # enough to try elsewhere where nothing was ever caught
         representation_coef=3,  # two pixels of 256 are lit: their errors are small numbers
         dyn_coef=0.3,
         rep_coef=0.03,

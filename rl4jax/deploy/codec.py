@@ -74,7 +74,8 @@ def reader(leaf: SpaceSpec, name: str) -> Callable[[Any], np.ndarray]:
                 x = given.astype(dtype)  # always a copy
             if dtype.kind in "iu" and (x != given).any():
                 raise ShapeError(f"{name} has a number that {dtype} cannot hold. Look at where it comes from.")
-        if is_float and x.size and not (math.isfinite(x.max()) and math.isfinite(x.min())):  # quicker than a look at each
+        # Squares add up to a finite number, or one of them is too large, or none at all: much quicker than a look at each.
+        if is_float and not math.isfinite(np.vdot(x, x)) and not np.isfinite(x).all():
             raise ShapeError(f"{name} has a number that is not finite, or too large for {dtype}. Look at where it comes from.")
         return x
 

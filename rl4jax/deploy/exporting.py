@@ -15,6 +15,7 @@ from rl4jax.core.atomic import write_atomic
 from rl4jax.core.errors import require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.leaf_names import leaves_by_name
+from rl4jax.core.spaces import mask_heads
 from rl4jax.core.vec_env import VecEnv
 from rl4jax.nn.model import Model, Normalized
 
@@ -70,7 +71,6 @@ def export(
 def describe(program: Program, env: VecEnv | GymVecEnv, masked: bool, about: dict[str, Any]) -> Config:
     """`config.json`, but for the files."""
     own = env.envs if isinstance(env, GymVecEnv) else env
-    in_obs = isinstance(env, GymVecEnv) and env.masks.in_obs
     model = program.packed.model
     return {
         "format": FORMAT,
@@ -80,7 +80,7 @@ def describe(program: Program, env: VecEnv | GymVecEnv, masked: bool, about: dic
         "outputs": [port._asdict() for port in program.outputs],
         "observation_space": _own_observations(env),
         "action_space": space_spec(own.single_action_space, env.single_action_space, "action"),
-        "mask": {"size": next(p.shape[0] for p in program.inputs if p.name == "mask"), "in_obs": in_obs} if masked else None,
+        "mask": _mask(env, program) if masked else None,
         "carry": [_carry(port._asdict(), program.carry[port.name]) for port in program.inputs if port.name in program.carry],
         "noise": [port._asdict() | {"kind": program.noise[port.name]} for port in program.inputs if port.name in program.noise],
         "normalisation": _statistics(model) if isinstance(model, Normalized) else None,
@@ -100,6 +100,13 @@ def _own_observations(env: VecEnv | GymVecEnv) -> SpaceSpec:
     if len(rest) > 1:
         return space_spec(spaces.Dict(rest), shown, "obs")
     return {"type": "Dict", "spaces": {name: space_spec(part, shown, "obs") for name, part in rest.items()}}
+
+
+def _mask(env: VecEnv | GymVecEnv, program: Program) -> dict[str, Any]:
+    """How many there are to allow, where each choice among them begins and ends, and whether the environment shows them."""
+    size = next(port.shape[0] for port in program.inputs if port.name == "mask")
+    heads = [[head.start, head.stop] for head in mask_heads(env.single_action_space)]
+    return {"size": size, "heads": heads, "in_obs": isinstance(env, GymVecEnv) and env.masks.in_obs}
 
 
 def _carry(port: dict[str, Any], initial: np.ndarray) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A bundle on onnxruntime: the fastest way to act on a CPU."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,30 @@ def make_engine(folder: Path, config: Config) -> Engine:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors only
-    data = read_file(folder, config, ONNX)
+    data, every = read_file(folder, config, ONNX), [port["name"] for port in config["outputs"]]
+
+    @functools.cache
+    def session(names: tuple[str, ...]) -> Any:
+        program = data if list(names) == every else only(data, names)
+        return onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
+
     try:
-        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        session(tuple(every))
     except Exception as error:
         raise BundleError(f"{folder / ONNX} is no program that onnxruntime can run: {error}") from error
-    run: Any = session.run
 
     def engine(inputs: Arrays, names: list[str]) -> Arrays:
-        return dict(zip(names, run(names, inputs), strict=True))
+        return dict(zip(names, session(tuple(names)).run(names, inputs), strict=True))
 
     return engine
+
+
+def only(data: bytes, names: tuple[str, ...]) -> bytes:
+    """The part of a program that these outputs need: onnxruntime would compute all. Where onnx is not installed, the whole."""
+    try:
+        import onnx
+        from onnx.utils import Extractor
+    except ImportError:
+        return data
+    model = onnx.load_model_from_string(data)
+    return Extractor(model).extract_model([port.name for port in model.graph.input], list(names)).SerializeToString()

@@ -38,6 +38,7 @@ class Policy:
         self._rng = np.random.default_rng(seed)
         self._all = [port["name"] for port in config["outputs"]]
         self._needed = [name for name in self._all if name.startswith(("action", "next_carry"))]
+        self._takes_more = bool(config["mask"] or config["carry"] or config["noise"])
         self._carry = {c["name"]: np.broadcast_to(np.asarray(c["initial"], c["dtype"]), c["shape"]) for c in config["carry"]}
 
     def __repr__(self) -> str:
@@ -59,10 +60,16 @@ class Policy:
         return said if batched else first(said)
 
     def _run(self, obs: Any, carry: Any, mask: Any, names: list[str]) -> tuple[Arrays, bool]:
+        inputs, batched = self._encode(obs)
+        if self._takes_more or carry is not None or mask is not None:
+            inputs |= self._more(obs, carry, mask, len(next(iter(inputs.values()))), batched)
+        return self.engine(inputs, names), batched
+
+    def _more(self, obs: Any, carry: Any, mask: Any, size: int, batched: bool) -> Arrays:
+        """What goes in beside the observation."""
+        inputs = {}
         if mask is None and self.config["mask"] is not None:
             mask = self._mask_in(obs)
-        inputs, batched = self._encode(obs)
-        size = len(next(iter(inputs.values())))
         if mask is not None:
             inputs["mask"] = self._checked_mask(mask, size, batched)
         if self._carry:
@@ -71,31 +78,32 @@ class Policy:
             raise ShapeError(f"{self}: carry was given, but the policy has no memory. Leave it out.")
         for noise in self.config["noise"]:
             inputs[noise["name"]] = DRAW[noise["kind"]](self._rng, (size, *noise["shape"])).astype(np.float32)
-        return self.engine(inputs, names), batched
+        return inputs
 
     def _mask_in(self, obs: Any) -> Any:
         if not self.config["mask"]["in_obs"]:
-            raise EnvError(f"{self}: mask = None, but its environment has masks. Give act(obs, mask=...), true where allowed.")
+            size = self.config["mask"]["size"]
+            raise EnvError(f"{self}: mask is missing, but its environment has masks. Give {size} of true (allowed) or false.")
         if not isinstance(obs, dict) or "action_mask" not in obs:
-            raise EnvError(f"{self}: obs has no action_mask, which its environment has. Give it there, or act(obs, mask=...).")
+            raise EnvError(f"{self}: obs has no action_mask, which its environment has. Give it there, or as mask.")
         return obs["action_mask"]
 
     def _checked_mask(self, mask: Any, size: int, batched: bool) -> np.ndarray:
         if self.config["mask"] is None:
             raise ShapeError(f"{self}: mask was given, but the policy was exported without one. Leave it out.")
-        shape = (self.config["mask"]["size"],)
+        shape, heads = (self.config["mask"]["size"],), self.config["mask"]["heads"]
         array = as_array(mask, list(shape), "mask", "bool").astype(bool)
         if array.shape != ((size, *shape) if batched else shape):
             raise ShapeError(f"mask has shape {array.shape}; it must be {(size, *shape) if batched else shape}, as obs has it.")
-        if not array.any(-1).all():
-            raise ShapeError("mask allows no action at all. Give true for those that are allowed.")
+        if not all(array[..., start:end].any(-1).all() for start, end in heads):
+            raise ShapeError("mask allows no action at all. Give true for those that are allowed, at least one for each choice.")
         return array.reshape(size, *shape)
 
     def _carried(self, carry: Any, size: int, batched: bool) -> Arrays:
         if carry is None:
             return {name: np.broadcast_to(x, (size, *x.shape)) for name, x in self._carry.items()}
         if not isinstance(carry, dict) or set(carry) != set(self._carry):
-            raise ShapeError(f"carry must be None or what the last call gave: a dict of {sorted(self._carry)}.")
+            raise ShapeError(f"carry must be that of the last answer, a dict of {sorted(self._carry)}, or none where an episode begins.")
         inputs = {}
         for name, like in self._carry.items():
             array = as_array(carry[name], list(like.shape), f"carry[{name!r}]", like.dtype.name).astype(like.dtype, copy=False)

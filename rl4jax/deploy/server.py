@@ -173,26 +173,14 @@ def read_question(policy: Policy, body: bytes, max_batch: int) -> tuple[Any, Any
 
 def carry_of(policy: Policy, carry: Any) -> Any:
     specs = {spec["name"]: spec for spec in policy.config["carry"]}
-    if carry is None:
-        return None
-    if not specs:
-        raise Refused(422, "carry was given, but the policy has no memory. Leave it out, or send null.")
     if not isinstance(carry, dict) or set(carry) != set(specs):
-        raise Refused(422, f"carry must be null, at the start of an episode, or that of the last answer: an object of {sorted(specs)}.")
+        return carry  # null; anything else the policy does not want, and says so
     return {name: array_of(specs[name], x, f"carry[{name!r}]") for name, x in carry.items()}
 
 
 def mask_of(policy: Policy, mask: Any) -> Any:
-    spec, space = policy.config["mask"], policy.config["action_space"]
-    if mask is None and spec is not None:
-        raise Refused(422, f"mask is missing, but the environment has masks. Send {spec['size']} of true (allowed) or false.")
-    if mask is None or spec is None:
-        return mask  # which the policy then does not want, and says so
-    array = array_of({"shape": [spec["size"]], "dtype": "bool"}, mask, "mask").astype(bool)
-    ends = np.cumsum(np.ravel(space["nvec"]))[:-1] if space["type"] == "MultiDiscrete" else []
-    if not all(choices.any(-1).all() for choices in np.split(array, ends, -1)):
-        raise Refused(422, "mask allows no action at all. Send true for those that are allowed, at least one for each choice.")
-    return array
+    spec = policy.config["mask"]
+    return mask if mask is None or spec is None else array_of({"shape": [spec["size"]], "dtype": "bool"}, mask, "mask").astype(bool)
 
 
 def array_of(spec: SpaceSpec, x: Any, name: str) -> np.ndarray:

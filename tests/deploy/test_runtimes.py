@@ -3,107 +3,55 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import rl4jax as rl
 from rl4jax import deploy
-from rl4jax.core.spaces import clip_action
-from rl4jax.deploy.program import parameters
-from rl4jax.nn.model import decide, initial_carry
+from tests.deploy.agreement import NUM, assert_agree, assert_play_alike, close_actions, random_masks, random_obs
 from tests.deploy.policies import KINDS, build
 
-NUM = 10_000
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
     @functools.cache
-    def of(kind, sample):
+    def of(kind):
         model, env, masked = build(kind)
-        return model, env, masked, deploy.export(model, env, tmp_path_factory.mktemp("bundle"), masked=masked, sample=sample)
+        return model, env, masked, deploy.export(model, env, tmp_path_factory.mktemp("bundle"), masked=masked)
 
     return of
 
 
-def random_obs(space, rng):
-    """Of the whole space, and beyond bounds that are there for looks."""
-    if hasattr(space, "spaces"):
-        parts = space.spaces.items() if isinstance(space.spaces, dict) else enumerate(space.spaces)
-        drawn = {name: random_obs(part, rng) for name, part in parts}
-        return drawn if isinstance(space.spaces, dict) else tuple(drawn.values())
-    if space.dtype.kind == "f":
-        return rng.normal(size=(NUM, *space.shape)).astype(np.float32)
-    high = space.n if hasattr(space, "start") else 256 if space.dtype == np.uint8 else 2
-    return rng.integers(0, high, (NUM, *space.shape)).astype(space.dtype)
-
-
-def random_masks(size, rng):
-    masks = rng.random((NUM, size)) < 0.5
-    masks[:, :: 3 if size == 6 else size] = True  # something is allowed in each head
-    return masks
-
-
 @kinds
 def test_all_runtimes_agree_on_random_observations(kind, bundle):
-    model, env, masked, folder = bundle(kind, sample=False)
-    rng = np.random.default_rng(0)
-    obs = random_obs(env.single_observation_space, rng)
-    carry = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=(NUM, *x.shape)), x.dtype), initial_carry(model))
-
-    def one(obs, carry, mask):
-        action, pi, value, next_carry = decide(model, obs, carry, mask, None)
-        return clip_action(env.single_action_space, action), parameters(pi, action), value, next_carry
-
-    mask = random_masks(deploy.load(folder).config["mask"]["size"], rng) if masked else None
-    action, said, value, next_carry = jax.jit(jax.vmap(one))(obs, carry, mask)
-    for runtime in deploy.RUNTIMES:
-        policy = deploy.load(folder, runtime)
-        named = dict(zip(policy._carry, jax.tree.leaves(carry), strict=True)) or None
-        answer = policy.outputs(obs, named, mask)
-        jax.tree.map(close_actions, answer["action"], action)
-        for name, want in said.items():
-            np.testing.assert_allclose(answer[name], want, rtol=1e-5, atol=1e-5, err_msg=f"{runtime}: {name}")
-        np.testing.assert_allclose(answer["value"], value, rtol=1e-5, atol=1e-5)
-        for got, want in zip((answer["carry"] or {}).values(), jax.tree.leaves(next_carry), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
-
-
-def close_actions(got, want):
-    """Choices are the same; numbers as far as the program's are."""
-    want = np.asarray(want)
-    if want.dtype.kind == "f":
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
-    else:
-        np.testing.assert_array_equal(got, want)
+    assert_agree(*bundle(kind))
 
 
 @kinds
 def test_all_runtimes_play_as_well(kind, bundle):
-    model, env, masked, folder = bundle(kind, sample=False)
-    expected = rl.evaluate(model, env, env.num_envs, key=jax.random.key(3)).returns
-    for runtime in deploy.RUNTIMES:
-        returns = played(deploy.load(folder, runtime), env, jax.random.key(3), masked)
-        assert returns.mean() == pytest.approx(float(np.mean(expected)), rel=0.01), runtime
+    assert_play_alike(*bundle(kind))
 
 
-def played(policy, env, key, masked):
-    """The return of the first episode of each environment, with the chance of `rl.evaluate`."""
-    begin_key, play_key = jax.random.split(key)
-    state, obs = env.reset(begin_key)
-    returns, over, carry, t = np.zeros(env.num_envs), np.zeros(env.num_envs, bool), None, 0
-    while not over.all():
-        mask = np.asarray(env.action_mask(state)) if masked else None
-        action, carry = policy(jax.tree.map(np.asarray, obs), carry, mask)
-        state, step = stepped(env, state, jax.tree.map(jnp.asarray, action), play_key, t)
-        returns += np.where(over, 0.0, step.reward)
-        over, obs, t = over | np.asarray(step.terminated | step.truncated), step.obs, t + 1
-    return returns
+@pytest.mark.slow
+@kinds
+def test_all_runtimes_sample_alike(kind, tmp_path):
+    """The chance comes from outside: the same seed, the same actions."""
+    model, env, masked = build(kind)
+    folder = deploy.export(model, env, tmp_path, masked=masked, sample=True)
+    rng = np.random.default_rng(0)
+    obs = random_obs(env.single_observation_space, rng)
+    mask = random_masks(env.single_action_space, rng) if masked else None
+    ours, *others = (deploy.load(folder, runtime, seed=1)(obs, None, mask) for runtime in deploy.RUNTIMES)
+    for theirs in others:
+        jax.tree.map(close_actions, theirs, ours)
 
 
-@jax.jit
-def stepped(env, state, action, play_key, t):
-    _, step_key = jax.random.split(jax.random.fold_in(play_key, t))
-    return env.step(state, action, step_key)
+def test_sampled_actions_are_as_frequent_as_their_probabilities(tmp_path):
+    model, env, _ = build("choice")
+    act = deploy.load(deploy.export(model, env, tmp_path, sample=True), seed=0)
+    obs = np.array([0.5, -1.0, 0.3, 2.0], np.float32)
+    probability = jax.nn.softmax(act.outputs(obs)["logits"])[1]
+    actions, _ = act(np.tile(obs, (NUM, 1)))
+    assert 0.05 < probability < 0.95, "both happen"
+    assert actions.mean() == pytest.approx(float(probability), abs=4 * np.sqrt(0.25 / NUM))

@@ -205,7 +205,7 @@ def test_a_mask_among_the_observations_is_found():
     }
     policy = stub(
         lambda inputs, names: {"action": inputs["mask"].argmax(-1)},
-        {"type": "Dict", "spaces": {"x": leaf}}, mask={"size": 3, "in_obs": True},
+        {"type": "Dict", "spaces": {"x": leaf}}, mask={"size": 3, "heads": [[0, 3]], "in_obs": True},
     )  # fmt: skip
     with Server(policy, port=0) as server:
         assert ask(server, "GET", "/")[2]["example"] == {"obs": {"x": 0.0, "action_mask": [True] * 3}}
@@ -269,7 +269,7 @@ def test_a_bad_carry_gets_a_reason(bundle):
     obs, good = [0.0] * 4, as_lists(policy.outputs(np.zeros(4, np.float32))["carry"])
     name = min(good)
     wrong = {
-        "an object of": [[], {}, 3, good | {"more": [0]}, {name: good[name]}],
+        "a dict of": [[], {}, 3, good | {"more": [0]}, {name: good[name]}],
         "has shape": [good | {name: [0.0]}, {key: [x] for key, x in good.items()}],
         "must be finite": [good | {name: [*good[name][1:], float("nan")]}, good | {name: [*good[name][1:], 1e300]}],
         "a text": [good | {name: "0"}],
@@ -312,9 +312,8 @@ def test_of_several_choices_each_must_be_left_one():
         "own_dtype": "int64",
         "nvec": [2, 3],
     }
-    with Server(
-        stub(lambda x, names: {"action": np.zeros((len(x["obs"]), 2))}, None, nav, mask={"size": 5, "in_obs": False}), port=0
-    ) as server:
+    mask = {"size": 5, "heads": [[0, 2], [2, 5]], "in_obs": False}
+    with Server(stub(lambda x, names: {"action": np.zeros((len(x["obs"]), 2))}, None, nav, mask=mask), port=0) as server:
         assert act(server, {"obs": [0, 0], "mask": [1, 0, 0, 0, 1]}) == (200, {"action": [0, 0], "carry": None})
         status, said = act(server, {"obs": [0, 0], "mask": [1, 1, 0, 0, 0]})
     assert (status, said["error"][:21]) == (422, "mask allows no action")

@@ -47,7 +47,7 @@ async function load(name, as) {
 }
 
 function describe({ algorithm, evaluation }, { env, fields }) {
-  const names = { bc: "Behaviour cloning", dreamer: "Dreamer", vtrace: "V-trace" };
+  const names = { bc: "Behaviour cloning", distill: "A distilled policy", dreamer: "Dreamer" };
   const title = `${algorithm ? (names[algorithm] ?? algorithm.toUpperCase()) : "A policy"} on ${env}`;
   document.title = title;
   $("title").textContent = title;
