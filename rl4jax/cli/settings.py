@@ -88,7 +88,7 @@ def make_config(algorithm: Algorithm, settings: Settings, *, num_updates: int, n
     lengths = dict.fromkeys(algorithm.in_steps, num_steps)
     if algorithm.in_gradient_steps:
         draft = part(algorithm.module.Config, {name: as_setting(value, 1) for name, value in settings.items()})
-        num_gradient_steps: int = max(round(draft.gradient_steps(num_steps)), 1)
+        num_gradient_steps: int = max(round(draft.gradient_steps(num_steps - draft.learning_starts)), 1)
         lengths |= dict.fromkeys(algorithm.in_gradient_steps, num_gradient_steps)
     values = {name: as_setting(value, lengths.get(name, num_updates)) for name, value in settings.items()}
     return part(algorithm.module.Config, values)

@@ -1,6 +1,5 @@
-from .bundle import BundleError as BundleError
+from .errors import BundleError as BundleError, ExportError as ExportError
 from .exporting import export as export
-from .onnx_file import ExportError as ExportError
 from .policy import RUNTIMES as RUNTIMES, Policy as Policy, load as load
 from .server import Server as Server, serve as serve
 from .web import write_page as write_page

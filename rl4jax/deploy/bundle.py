@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
-from rl4jax.core.errors import Rl4JaxError
+from .config_check import check_config
+from .errors import BundleError
 
 FORMAT, VERSION = "rl4jax-policy", 1
 ONNX, STABLEHLO, WEIGHTS, CONFIG, CARD, REPLAY = (
@@ -14,19 +16,15 @@ ONNX, STABLEHLO, WEIGHTS, CONFIG, CARD, REPLAY = (
 Config = dict[str, Any]
 
 
-class BundleError(Rl4JaxError):
-    """A folder that is no bundle, or no longer the one that was written."""
-
-
 def read_config(folder: Path) -> Config:
     """What a bundle says of itself."""
     path = folder / CONFIG
-    if not path.is_file():
-        what = "has no config.json" if folder.is_dir() else "is not a folder"
+    if not os.path.isfile(path):  # of a name that is none too, where Path raises
+        what = "has no config.json" if os.path.isdir(folder) else "is not a folder"
         raise BundleError(f"{folder} {what}, so it is no bundle. Give a folder that `rl4jax export RUN --out DIR` wrote.")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{path} cannot be read: {error}. Export the policy again.") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise BundleError(f"{path} is not of a bundle: format must be {FORMAT!r}. Give a folder that `rl4jax export RUN --out DIR` wrote.")
@@ -35,6 +33,7 @@ def read_config(folder: Path) -> Config:
     missing = {"files", "inputs", "outputs", "observation_space", "action_space", "carry", "noise", "mask"} - set(config)
     if missing:
         raise BundleError(f"{path} lacks {', '.join(sorted(missing))}. Export the policy again.")
+    check_config(config)
     return config
 
 

@@ -1,37 +1,43 @@
 """The model card of a bundle: what it is, how good, and how to run it, for people and for Hugging Face."""
 
+import json
+import shlex
+
 from .bundle import REPLAY, Config
 
-USE = """from rl4jax import deploy
 
-act = deploy.load(".")                      # or runtime="jax", or "numpy"
-action, carry = act(obs)                    # carry goes into the next call: act(obs, carry)"""
-
-
-def write_card(config: Config, has_replay: bool) -> str:
-    """README.md, with front matter."""
-    env, algorithm, result = config.get("env", "an environment"), config.get("algorithm", "policy"), config.get("evaluation")
-    title = f"{algorithm} on {env}"
+def write_card(config: Config, name: str, has_replay: bool) -> str:
+    """README.md, with front matter. `name` is the folder's: Python that is started inside of it would import what lies there."""
+    env, algorithm, result = config.get("env"), config.get("algorithm") or "policy", config.get("evaluation")
+    title = f"{algorithm} on {env or 'an environment'}"
     how = "greedy" if result and result.get("greedy", True) else "sampled"
     scores = f"{result['mean']:.4g} +/- {result['std']:.2g}" if result else "not measured"
-    front = ["---", "library_name: rl4jax", "tags:", "- reinforcement-learning", "- rl4jax", "- onnx", f"- {env}"]
-    if result:
-        front += ["model-index:", f"- name: {title}", "  results:", "  - task:", "      type: reinforcement-learning"]
-        front += ["    dataset:", f"      name: {env}", f"      type: {env}"]
+    quoted = json.dumps(env)  # JSON is YAML, whatever the name
+    front = ["---", "library_name: rl4jax", "tags:", "- reinforcement-learning", "- rl4jax", "- onnx", *([f"- {quoted}"] if env else [])]
+    if result and env:
+        front += ["model-index:", f"- name: {json.dumps(title)}", "  results:", "  - task:", "      type: reinforcement-learning"]
+        front += ["    dataset:", f"      name: {quoted}", f"      type: {quoted}"]
         front += ["    metrics:", "    - type: mean_reward", f"      value: {scores}", "      name: mean_reward"]
+    use = [
+        "from rl4jax import deploy",
+        "",
+        f'act = deploy.load({json.dumps(name, ensure_ascii=False)})  # or runtime="jax", or "numpy"',
+        "action, carry = act(obs)  # carry goes into the next call: act(obs, carry)",
+    ]
     parts = [
         "\n".join([*front, "---"]),
         f"# {title}",
         *([f"![an episode]({REPLAY})"] if has_replay else []),
         f"Mean return: **{scores}**" + (f" over {result['episodes']} {how} episodes of the exported weights." if result else "."),
-        f"## Use\n\n```python\n{USE}\n```",
-        f"Or play an episode: `python -m rl4jax.deploy.run . --env {env}`.",
+        "## Use\n\nFrom outside of this folder:",
+        "\n".join(["```python", *use, "```"]),
+        f"Or play an episode: `python -m rl4jax.deploy.run {shlex.quote(name)} --env {shlex.quote(str(env))}`." if env else "",
         "Without Python: `policy.onnx` runs wherever ONNX does. A batch of any size goes in, and comes out.",
         "## Inputs and outputs",
         _table("input", config["inputs"]),
         _table("output", config["outputs"]),
         _notes(config),
-        f"Made with rl4jax {config['versions']['rl4jax']}.",
+        f"Made with rl4jax {config['versions'].get('rl4jax', 'from source')}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -10,13 +10,15 @@ from rl4jax.core.errors import ShapeError
 
 SpaceSpec = dict[str, Any]  # what `space_spec` writes: JSON
 Arrays = dict[str, np.ndarray]  # by the name of the port
+CHOICES = ("Discrete", "MultiDiscrete", "MultiBinary")  # spaces that have fewer numbers than their dtype
+LOOK = "Look at where it comes from."
 
 
 def leaves(spec: SpaceSpec, x: Any, name: str) -> list[tuple[SpaceSpec, Any, str]]:
     """The parts of an element, each with its space and a name for messages."""
     if spec["type"] == "Dict":
         if not isinstance(x, dict) or not set(spec["spaces"]) <= set(x):
-            got = f"a dict of {sorted(x)}" if isinstance(x, dict) else f"a {type(x).__name__}"
+            got = f"a dict of {sorted(map(str, x))}" if isinstance(x, dict) else f"a {type(x).__name__}"
             raise ShapeError(f"{name} is {got}; it must be a dict of {sorted(spec['spaces'])}.")
         return [leaf for key, part in spec["spaces"].items() for leaf in leaves(part, x[key], f"{name}[{key!r}]")]
     if spec["type"] == "Tuple":
@@ -24,6 +26,14 @@ def leaves(spec: SpaceSpec, x: Any, name: str) -> list[tuple[SpaceSpec, Any, str
             raise ShapeError(f"{name} is {type(x).__name__}; it must be a tuple of {len(spec['spaces'])} parts.")
         return [leaf for i, part in enumerate(spec["spaces"]) for leaf in leaves(part, x[i], f"{name}[{i}]")]
     return [(spec, x, name)]
+
+
+def leaf_specs(spec: SpaceSpec) -> list[SpaceSpec]:
+    """The spaces of the parts, in the order of `leaves`."""
+    if spec["type"] not in ("Dict", "Tuple"):
+        return [spec]
+    parts = spec["spaces"].values() if spec["type"] == "Dict" else spec["spaces"]
+    return [leaf for part in parts for leaf in leaf_specs(part)]
 
 
 def encoder(spec: SpaceSpec) -> Callable[[Any], tuple[Arrays, bool]]:
@@ -63,36 +73,59 @@ def parts_encoder(spec: SpaceSpec) -> Callable[[Any], tuple[Arrays, bool]]:
 def reader(leaf: SpaceSpec, name: str) -> Callable[[Any], np.ndarray]:
     """What checks one part and gives it the dtype of the program. An array that is right already costs next to nothing."""
     shape, dtype, start = tuple(leaf["shape"]), np.dtype(leaf["dtype"]), leaf.get("start")
-    is_float, ndim = dtype.kind == "f", len(leaf["shape"])
+    is_float, ndim, is_choice = dtype.kind == "f", len(shape), leaf.get("type") in CHOICES
+    low, high = (0, 0) if is_float else bounds(leaf)
 
     def read(x: Any) -> np.ndarray:
         fits = type(x) is np.ndarray and x.dtype == dtype and start is None
-        if not (fits and (x.shape == shape or (x.ndim == ndim + 1 and x.shape[1:] == shape))):
-            given = as_array(x, leaf["shape"], name, leaf["dtype"])
-            given = given if start is None else np.asarray(given - np.asarray(start))
+        fits = fits and (x.shape == shape or (x.ndim == ndim + 1 and x.shape[1:] == shape and len(x) > 0))
+        given = x if fits else as_array(x, leaf["shape"], name, leaf["dtype"])
+        if not is_float and (is_choice or not fits) and not (inside := (given >= low) & (given <= high)).all():
+            where = first_where(~inside)
+            least, most = (np.broadcast_to(bound, given.shape)[where] for bound in (low, high))
+            raise ShapeError(f"{name}{list(where) or ''} = {given[where]} must be from {least} to {most}. {LOOK}")
+        if not fits:
             with np.errstate(over="ignore"):
-                x = given.astype(dtype)  # always a copy
-            if dtype.kind in "iu" and (x != given).any():
-                raise ShapeError(f"{name} has a number that {dtype} cannot hold. Look at where it comes from.")
+                x = (given if start is None else np.asarray(given - np.asarray(start))).astype(dtype)  # always a copy
         # Squares add up to a finite number, or one of them is too large, or none at all: much quicker than a look at each.
         if is_float and not math.isfinite(np.vdot(x, x)) and not np.isfinite(x).all():
-            raise ShapeError(f"{name} has a number that is not finite, or too large for {dtype}. Look at where it comes from.")
+            where = first_where(~np.isfinite(x))
+            bad = f"{name}{list(where) or ''} = {given[where]}"
+            raise ShapeError(f"{name} has a number that is not finite, or too large for {dtype}: {bad}. {LOOK}")
         return x
 
     return read
+
+
+def bounds(leaf: SpaceSpec) -> tuple[Any, Any]:
+    """The smallest and largest integer that the program understands, as the environment counts."""
+    start = np.asarray(leaf.get("start", 0))
+    if leaf.get("type") in ("Discrete", "MultiDiscrete"):
+        return start, start + np.asarray(leaf["n"] if leaf["type"] == "Discrete" else leaf["nvec"]) - 1
+    if leaf.get("type") == "MultiBinary" or leaf["dtype"] == "bool":
+        return 0, 1
+    return np.iinfo(leaf["dtype"]).min, np.iinfo(leaf["dtype"]).max
+
+
+def first_where(found: Any) -> tuple[int, ...]:
+    return tuple(np.argwhere(found)[0].tolist())
 
 
 def as_array(x: Any, shape: list[int], name: str, dtype: str) -> np.ndarray:
     """Numbers of one example, or of a batch of them."""
     try:
         array = np.asarray(x)
-    except ValueError as error:
-        raise ShapeError(f"{name} is no array: {error}.") from error
+        if array.dtype == object and set(map(type, array.flat)) <= {int, float}:  # with more digits than 64 bits have
+            array = array.astype(np.float64)
+    except Exception as error:  # whatever somebody's own array raises
+        raise ShapeError(f"{name} is no array: {str(error).rstrip('.')}. Give numbers, in lists of one length or in an array.") from error
     kinds = {"f": "fiu", "i": "iu", "u": "iu", "b": "biu"}[np.dtype(dtype).kind]
     if array.dtype.kind not in kinds:
         raise ShapeError(f"{name} is of {array.dtype}; it must be of {dtype}.")
     if (array.shape != tuple(shape) and array.shape[1:] != tuple(shape)) or array.ndim not in (len(shape), len(shape) + 1):
         raise ShapeError(f"{name} has shape {array.shape}; it must be {tuple(shape)}, or (B, {', '.join(map(str, shape))}) for a batch.")
+    if array.ndim > len(shape) and len(array) == 0:
+        raise ShapeError(f"{name} is an empty batch. Give one example, or a batch of at least one.")
     return array
 
 

@@ -1,36 +1,39 @@
 """Write a bundle: a policy as data, in a folder that needs neither the code that trained it nor us."""
 
+import contextlib
 import json
 import os
+import tempfile
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from gymnasium import spaces
 from safetensors.numpy import save as weights_as_bytes
 
 from rl4jax.core.atomic import write_atomic
-from rl4jax.core.errors import require
+from rl4jax.core.errors import ConfigError, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.leaf_names import leaves_by_name
 from rl4jax.core.spaces import mask_heads
 from rl4jax.core.vec_env import VecEnv
 from rl4jax.nn.model import Model, Normalized
+from rl4jax.nn.model_check import check_callable
 
 from .bundle import CARD, CONFIG, FORMAT, ONNX, REPLAY, STABLEHLO, VERSION, WEIGHTS, Config, digest
 from .card import write_card
 from .codec import SpaceSpec
+from .comparison import check
+from .errors import BundleError, ExportError
 from .on_jax import to_stablehlo
-from .onnx_file import ExportError, to_onnx
-from .policy import DRAW, Policy, load
-from .program import Port, Program, make_program
+from .onnx_file import cannot_export, first_line, to_onnx
+from .policy import Policy, load
+from .program import Program, make_program
 from .space_spec import space_spec
 
+EVALUATION = ("mean", "std", "episodes")  # what the card needs of a result
 PACKAGES = ("rl4jax", "jax", "jax2onnx", "onnx", "onnxruntime", "numpy")
-CLOSE = 1e-5  # how far numbers of ONNX may be from those of JAX
-NUM_CHECKED = 256
 
 
 def export(
@@ -46,26 +49,69 @@ def export(
     """Write the policy of a model for the spaces of `env`, and return its folder.
 
     It takes the most likely action, or with `sample` draws one. With `masked` it takes a mask. `about` goes into `config.json` and the
-    card: `algorithm`, `env`, `evaluation` (`mean`, `std`, `episodes`). `replay` is a GIF. What ONNX answers is compared with JAX first.
+    card: `algorithm`, `env`, `evaluation` (`mean`, `std`, `episodes`). `replay` is a GIF. What ONNX answers is compared with JAX first: a
+    bundle that is there already stays if this fails.
     """
     require(isinstance(env, VecEnv | GymVecEnv), "deploy.export: env", type(env).__name__, "an rl.VecEnv or rl.GymVecEnv")
+    require(replay is None or isinstance(replay, bytes), "deploy.export: replay", type(replay).__name__, "the bytes of a GIF")
+    check_callable(model)
+    check_about({} if about is None else about)
     folder = Path(folder)
     program = make_program(model, env.single_observation_space, env.single_action_space, masked=masked, sample=sample)
-    onnx_model = to_onnx(program)
     files = {
-        ONNX: onnx_model.SerializeToString(),
+        ONNX: to_onnx(program).SerializeToString(),
         STABLEHLO: to_stablehlo(program),
         WEIGHTS: weights_as_bytes(program.weights),
         **({} if replay is None else {REPLAY: replay}),
     }
     config = describe(program, env, masked, about or {})
-    files[CARD] = write_card(config, replay is not None).encode()
+    files[CARD] = write_card(config, folder.resolve().name, replay is not None).encode()
     config["files"] = {name: digest(data) for name, data in files.items()}
+    files[CONFIG] = as_json(config)  # the last one: without it there is no bundle
+    with tempfile.TemporaryDirectory() as trial:
+        write(files, Path(trial))
+        check(program, load_trial(program, trial))
+    for name in (CONFIG, REPLAY):  # none is better than one of two halves
+        if (folder / name).is_file():
+            (folder / name).unlink()
+    write(files, folder)
+    return folder
+
+
+def check_about(about: Any) -> None:
+    """Raise unless it is JSON that the card can be written of."""
+    require(isinstance(about, dict), "deploy.export: about", about, "a dict")
+    try:
+        json.dumps(about, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"deploy.export: about = {about!r} cannot be written as JSON: {error}. Give strings, lists, dicts and finite numbers, "
+            f"as float(x) of an array."
+        ) from error
+    for name in ("algorithm", "env"):
+        require(isinstance(about.get(name), str | None), f"deploy.export: about[{name!r}]", about.get(name), "a text")
+    result = about.get("evaluation")
+    complete = isinstance(result, dict) and all(isinstance(result.get(name), int | float) for name in EVALUATION)
+    require(complete or result is None, "deploy.export: about['evaluation']", result, f"a dict with the numbers {', '.join(EVALUATION)}")
+
+
+def as_json(config: Config) -> bytes:
+    try:
+        return (json.dumps(config, indent=1, allow_nan=False) + "\n").encode()
+    except ValueError as error:
+        raise ExportError("deploy.export: the memory at the start, or a running statistic of the model, is not finite.") from error
+
+
+def write(files: dict[str, bytes], folder: Path) -> None:
     for name, data in files.items():
         write_atomic(folder / name, data)
-    write_atomic(folder / CONFIG, (json.dumps(config, indent=1) + "\n").encode())  # the last one: without it there is no bundle
-    check(program, load(folder, "onnxruntime"))
-    return folder
+
+
+def load_trial(program: Program, folder: str) -> Policy:
+    try:
+        return load(folder, "onnxruntime")
+    except BundleError as error:
+        raise cannot_export(program, f"onnxruntime said {first_line(error.__cause__)}" if error.__cause__ else str(error)) from error
 
 
 def describe(program: Program, env: VecEnv | GymVecEnv, masked: bool, about: dict[str, Any]) -> Config:
@@ -73,9 +119,9 @@ def describe(program: Program, env: VecEnv | GymVecEnv, masked: bool, about: dic
     own = env.envs if isinstance(env, GymVecEnv) else env
     model = program.packed.model
     return {
+        **about,  # first: it replaces nothing of ours
         "format": FORMAT,
         "version": VERSION,
-        **about,
         "inputs": [port._asdict() for port in program.inputs],
         "outputs": [port._asdict() for port in program.outputs],
         "observation_space": _own_observations(env),
@@ -84,8 +130,17 @@ def describe(program: Program, env: VecEnv | GymVecEnv, masked: bool, about: dic
         "carry": [_carry(port._asdict(), program.carry[port.name]) for port in program.inputs if port.name in program.carry],
         "noise": [port._asdict() | {"kind": program.noise[port.name]} for port in program.inputs if port.name in program.noise],
         "normalisation": _statistics(model) if isinstance(model, Normalized) else None,
-        "versions": {name: metadata.version(name) for name in PACKAGES},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that are installed under these names: onnxruntime has others too."""
+    found = {}
+    for name in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def _own_observations(env: VecEnv | GymVecEnv) -> SpaceSpec:
@@ -122,30 +177,3 @@ def _statistics(model: Normalized) -> dict[str, Any]:
         "var": {k: np.asarray(x).tolist() for k, x in var.items()},
         "clip": 10.0,
     }
-
-
-def check(program: Program, policy: Policy) -> None:
-    """Raise unless ONNX answers what JAX does, to random inputs."""
-    rng = np.random.default_rng(0)
-    inputs = {port.name: random_input(rng, port, program.noise.get(port.name)) for port in program.inputs}
-    wanted = jax.jit(jax.vmap(lambda *one: program.step(program.packed, *one)))(*inputs.values())
-    answers = policy.engine(inputs, [port.name for port in program.outputs])
-    for port, want in zip(program.outputs, wanted, strict=True):
-        got, want = np.asarray(answers[port.name]), np.asarray(want)
-        if got.shape != want.shape or got.dtype != want.dtype:
-            raise ExportError(f"{port.name} is {got.dtype} {got.shape} in ONNX, but {want.dtype} {want.shape} in JAX.")
-        wrong = ~np.isclose(got, want, rtol=CLOSE, atol=CLOSE * max(1.0, np.abs(want).max()) if want.dtype.kind == "f" else 0.0)
-        # A choice between two that are as good as equal may fall either way.
-        if wrong.mean() > (0.01 if got.dtype.kind in "iu" else 0.0):
-            i = np.argwhere(wrong)[0]
-            raise ExportError(f"{port.name} differs: ONNX says {got[tuple(i)]}, JAX {want[tuple(i)]}. Please report this policy.")
-
-
-def random_input(rng: np.random.Generator, port: Port, kind: str | None) -> np.ndarray:
-    """Many examples of an input."""
-    shape, dtype = (NUM_CHECKED, *port.shape), np.dtype(port.dtype)
-    if kind is not None:
-        return DRAW[kind](rng, shape).astype(dtype)
-    if dtype.kind == "b":
-        return rng.random(shape) < 0.8
-    return rng.integers(0, 2, shape).astype(dtype) if dtype.kind in "iu" else rng.normal(size=shape).astype(dtype)

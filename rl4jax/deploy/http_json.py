@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rl4jax.core.errors import Rl4JaxError, require
+from rl4jax.core.errors import Rl4JaxError, is_count, require
 
 MAX_HEAD = 1 << 16  # bytes of a request before its body
 LONGEST_REASON = 500  # characters: a reason may quote the request
+SLOW = 0.5  # seconds after which an answer that is not taken counts as silence
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,10 @@ class Limits:
 
     def __post_init__(self):
         for name, value in vars(self).items():
-            require(value > 0, name, value, "positive")
+            if name.startswith("max"):
+                require(is_count(value), name, value, "a positive integer")
+            else:
+                require(isinstance(value, int | float) and 0 < value <= 86400, name, value, "a positive number, of a day at most")
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -71,9 +75,7 @@ def read_object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body, object_pairs_hook=_once_each)
     except RecursionError:
-        raise Refused(
-            400, "The body is nested too deep. Send lists no deeper than the observation has axes, and one for a batch."
-        ) from None
+        raise Refused(400, "The body is nested too deep. Send lists as deep as the observation has axes, and one for a batch.") from None
     except ValueError as error:
         raise Refused(400, f'The body is not JSON: {error}. Send for example {{"obs": [0.0, 1.0]}}.') from None
     if not isinstance(value, dict):
@@ -117,17 +119,17 @@ class Incoming(io.RawIOBase):
 
 
 class Client:
-    """Somebody connected, and since when we have waited for them: idle between requests, or with one half sent."""
+    """Somebody connected, and since when we have waited for them: idle, with a request half sent, or with an answer half taken."""
 
     def __init__(self, connection: socket.socket):
         self.connection = connection
-        self.idle = True
+        self.idle, self.taking = True, False
         self.waiting_since = time.monotonic()  # infinite: they wait for us
 
-    def hang_up(self, how: int = socket.SHUT_RD) -> None:
-        """What has arrived is still read and answered, unless `how` says otherwise."""
+    def hang_up(self, at_once: bool = False) -> None:
+        """What has arrived is still read and answered, unless it is at once."""
         with contextlib.suppress(OSError):
-            self.connection.shutdown(how)
+            self.connection.shutdown(socket.SHUT_RDWR if at_once else socket.SHUT_RD)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -178,7 +180,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _next_arrives(self) -> bool:
         """Whether there is another request, by its first byte."""
-        self.client.waiting_since, self.client.idle = time.monotonic(), True
+        self.client.waiting_since, self.client.idle, self.client.taking = time.monotonic(), True, False
         if self.server.stopping:  # asked after we are idle, as `stop` looks for idle ones after it is set
             return False
         self.incoming.allow(MAX_HEAD, self.server.limits.idle_seconds)
@@ -245,6 +247,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _send(self, answer: Answer) -> None:
         if self.unread or self.server.stopping:
             self.close_connection = True
+        self.client.waiting_since, self.client.taking = time.monotonic() + SLOW, True
         self.connection.settimeout(self.server.limits.request_seconds)
         self.send_response(answer.status)
         length, after = str(len(answer.body)), "close" if self.close_connection else "keep-alive"
@@ -300,7 +303,7 @@ class JsonServer(socketserver.TCPServer):
         token: str | None = None,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
     ):
-        readable = token is None or (token.isascii() and token.isprintable() and " " not in token and token != "")
+        readable = token is None or (isinstance(token, str) and all("!" <= sign <= "~" for sign in token) and token != "")
         require(readable, "token", "...", "one or more letters, digits and signs of ASCII, without spaces")
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.routes, self.observe, self.token, self.limits = routes, observe, token, limits
@@ -312,6 +315,7 @@ class JsonServer(socketserver.TCPServer):
         super().__init__(address, Handler)
 
     def start(self) -> None:
+        require(self.thread is None and not self.stopping, "Server.start: server", "used before", "new", "Make another one.")
         self.thread = threading.Thread(target=self.serve_forever, args=(0.1,), name="rl4jax-serve", daemon=True)
         self.thread.start()
 
@@ -328,7 +332,7 @@ class JsonServer(socketserver.TCPServer):
                     client.hang_up()
             self.changed.wait_for(lambda: not self.clients, seconds)
             for client in self.clients.values():
-                client.hang_up(socket.SHUT_RDWR)
+                client.hang_up(at_once=True)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self.changed:
@@ -350,8 +354,8 @@ class JsonServer(socketserver.TCPServer):
         if len(self.clients) < self.limits.max_clients:
             return True
         silent = min(self.clients.values(), key=lambda client: client.waiting_since)
-        if silent.waiting_since < math.inf:
-            silent.hang_up()
+        if silent.waiting_since < time.monotonic():
+            silent.hang_up(at_once=silent.taking)
         return self.changed.wait_for(lambda: len(self.clients) < self.limits.max_clients, timeout=1.0)
 
     def _attend(self, request: socket.socket, client_address: Any) -> None:

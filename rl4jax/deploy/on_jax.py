@@ -1,5 +1,6 @@
 """A bundle on JAX: the compiled program that was traced when it was exported, and the weights beside it."""
 
+import re
 from pathlib import Path
 
 import jax
@@ -7,30 +8,58 @@ import numpy as np
 from jax import export
 from safetensors.numpy import load as load_weights
 
-from .bundle import STABLEHLO, WEIGHTS, BundleError, Config, read_file
+from .bundle import STABLEHLO, WEIGHTS, Config, read_file
 from .codec import Arrays
+from .errors import BundleError, ExportError
 from .policy import Engine
 from .program import Program
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+CALLS = {"shape_assertion"}  # of native functions, in what we export: that all inputs have one batch size
+FRAMES = "jax_traceback_in_locations_limit"
 
 
 def make_engine(folder: Path, config: Config) -> Engine:
+    data = read_file(folder, config, STABLEHLO)
     try:
-        call = jax.jit(export.deserialize(bytearray(read_file(folder, config, STABLEHLO))).call)
-        weights = load_weights(read_file(folder, config, WEIGHTS))
-    except BundleError:
-        raise
+        exported = export.deserialize(bytearray(data))
+        calls = native_calls(exported)
+        (wanted, *_), _ = jax.tree.unflatten(exported.in_tree, [(x.shape, x.dtype) for x in exported.in_avals])
     except Exception as error:
         raise BundleError(f"{folder / STABLEHLO} is no program that JAX can run: {error}") from error
-    weights = jax.device_put(weights)
-    every = [port["name"] for port in config["outputs"]]
+    if calls:
+        raise BundleError(f"{folder / STABLEHLO} calls {', '.join(calls)}, which no exported policy does. Do not trust this bundle.")
+    weights, every = jax.device_put(read_weights(folder, config, wanted)), [port["name"] for port in config["outputs"]]
+    call = jax.jit(exported.call)
 
     def engine(inputs: Arrays, names: list[str]) -> Arrays:
         ordered = [inputs[port["name"]] for port in config["inputs"]]
         return {name: np.asarray(x) for name, x in zip(every, call(weights, *ordered), strict=True) if name in names}
 
     return engine
+
+
+def read_weights(folder: Path, config: Config, wanted: dict[str, tuple[tuple[int, ...], np.dtype]]) -> Arrays:
+    """The weights, if they have the names, shapes and dtypes that the program wants."""
+    data = read_file(folder, config, WEIGHTS)
+    try:
+        weights = load_weights(data)
+    except Exception as error:
+        raise BundleError(f"{folder / WEIGHTS} cannot be read: {error}. Export the policy again.") from error
+    found = {name: (x.shape, x.dtype) for name, x in weights.items()}
+    if found != wanted:
+        name = min(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+        got, want = (f"{of[name][1]} {of[name][0]}" if name in of else "not there" for of in (found, wanted))
+        raise BundleError(
+            f"{folder / WEIGHTS} does not fit {STABLEHLO}: {name} is {got}, but in the program {want}. Export the policy again."
+        )
+    return weights
+
+
+def native_calls(exported: export.Exported) -> list[str]:
+    """The functions outside of the program that it calls, but for those of ours: some run Python, or whatever is at an address."""
+    found = re.findall(r'custom_call\s*@?("[^"]*"|[\w.$-]*)', exported.mlir_module())
+    return sorted(set(found) - CALLS)
 
 
 def to_stablehlo(program: Program) -> bytes:
@@ -43,4 +72,12 @@ def to_stablehlo(program: Program) -> bytes:
 
     inputs = [jax.ShapeDtypeStruct((batch, *port.shape), np.dtype(port.dtype)) for port in program.inputs]
     weights = {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in program.weights.items()}
-    return bytes(export.export(jax.jit(many), platforms=PLATFORMS)(weights, *inputs).serialize())
+    frames = getattr(jax.config, FRAMES)
+    jax.config.update(FRAMES, 0)  # the paths of the source files are nobody's business
+    try:
+        exported = export.export(jax.jit(many), platforms=PLATFORMS)(weights, *inputs)
+    finally:
+        jax.config.update(FRAMES, frames)
+    if calls := native_calls(exported):
+        raise ExportError(f"deploy.export: this policy cannot be exported: it calls {', '.join(calls)}. Write the model without them.")
+    return bytes(exported.serialize())

@@ -3,10 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rl4jax.core.errors import missing_extra
 
-from .bundle import ONNX, BundleError, Config, read_file
+from .bundle import ONNX, Config, read_file
 from .codec import Arrays
+from .errors import BundleError
+from .onnx_biases import messages
 from .policy import Engine
 
 
@@ -18,12 +22,16 @@ def make_engine(folder: Path, config: Config) -> Engine:
         raise missing_extra("deploy.load(runtime='numpy')", extra="onnx") from error
     data = read_file(folder, config, ONNX)
     try:
-        program = ReferenceEvaluator(onnx.load_model_from_string(data))
+        model = onnx.load_model_from_string(data)
+        if any(isinstance(part, onnx.TensorProto) and part.external_data for part in messages(model)):
+            raise ValueError("it keeps weights in other files, which no exported policy does.")
+        program = ReferenceEvaluator(model)
     except Exception as error:
         raise BundleError(f"{folder / ONNX} is no program that onnx can run: {error}") from error
 
     def engine(inputs: Arrays, names: list[str]) -> Arrays:
-        outputs: Any = program.run(names, inputs)
+        with np.errstate(all="ignore"):  # as the others: what is too large is infinite
+            outputs: Any = program.run(names, inputs)
         return dict(zip(names, outputs, strict=True))
 
     return engine

@@ -6,8 +6,9 @@ from typing import Any
 
 from rl4jax.core.errors import missing_extra
 
-from .bundle import ONNX, BundleError, Config, read_file
+from .bundle import ONNX, Config, read_file
 from .codec import Arrays
+from .errors import BundleError
 from .policy import Engine
 
 
@@ -20,6 +21,8 @@ def make_engine(folder: Path, config: Config) -> Engine:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors only
+    # A program may keep its weights in other files, by default those of the working directory. Below a file there are none.
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str((folder / ONNX).absolute()))
     data, every = read_file(folder, config, ONNX), [port["name"] for port in config["outputs"]]
 
     @functools.cache
@@ -39,11 +42,16 @@ def make_engine(folder: Path, config: Config) -> Engine:
 
 
 def only(data: bytes, names: tuple[str, ...]) -> bytes:
-    """The part of a program that these outputs need: onnxruntime would compute all. Where onnx is not installed, the whole."""
+    """The part of a program that these outputs need: onnxruntime would compute all.
+
+    The whole where onnx is not installed, and of a program with loops or branches: what these take from outside is not listed.
+    """
     try:
         import onnx
         from onnx.utils import Extractor
     except ImportError:
         return data
     model = onnx.load_model_from_string(data)
+    if any(attribute.HasField("g") or attribute.graphs for node in model.graph.node for attribute in node.attribute):
+        return data
     return Extractor(model).extract_model([port.name for port in model.graph.input], list(names)).SerializeToString()

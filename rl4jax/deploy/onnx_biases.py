@@ -1,6 +1,7 @@
 """Products with their biases as one operation: jax2onnx writes two, and on small networks each costs as much as what it computes."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
 def with_biases(model: "onnx.ModelProto") -> "onnx.ModelProto":
     """The same program, with `Gemm(x, w, 0) + bias` as `Gemm(x, w, bias)`."""
-    from onnx import numpy_helper
+    from onnx import GraphProto, NodeProto, numpy_helper
 
     graph = model.graph
     constants = {x.name: x for x in graph.initializer}
@@ -18,10 +19,13 @@ def with_biases(model: "onnx.ModelProto") -> "onnx.ModelProto":
     for node in graph.node:
         for name in node.input:
             users.setdefault(name, []).append(node)
-    outputs = {x.name for x in graph.output}
+    # What must keep its name: outputs, and what the bodies of loops and branches take from outside.
+    bodies = [part for node in graph.node for part in messages(node) if part is not node]
+    kept = {name for part in bodies if isinstance(part, NodeProto) for name in part.input}
+    kept |= {x.name for part in [graph, *bodies] if isinstance(part, GraphProto) for x in part.output}
     joined = []
     for gemm in graph.node:
-        if gemm.op_type != "Gemm" or len(gemm.input) < 3 or gemm.output[0] in outputs or len(users.get(gemm.output[0], [])) != 1:
+        if gemm.op_type != "Gemm" or len(gemm.input) < 3 or gemm.output[0] in kept or len(users.get(gemm.output[0], [])) != 1:
             continue
         add, weight, zero = users[gemm.output[0]][0], constants.get(gemm.input[1]), constants.get(gemm.input[2])
         how = {attribute.name: attribute for attribute in gemm.attribute}
@@ -37,7 +41,16 @@ def with_biases(model: "onnx.ModelProto") -> "onnx.ModelProto":
         joined.append(add)
     for add in joined:
         graph.node.remove(add)
-    needed = {name for node in graph.node for name in node.input}
+    needed = {name for node in graph.node for name in node.input} | kept
     for name in [name for name in constants if name not in needed]:
         graph.initializer.remove(constants[name])
     return model
+
+
+def messages(message: Any) -> Iterator[Any]:
+    """A protobuf message, and all that are inside of it."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in [value] if hasattr(value, "ListFields") else value:
+                yield from messages(part)

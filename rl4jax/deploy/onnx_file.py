@@ -4,14 +4,16 @@ import contextlib
 import logging
 import re
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.extend.core as jex
 import numpy as np
 
-from rl4jax.core.errors import Rl4JaxError, missing_extra
+from rl4jax.core.errors import missing_extra
 
+from .errors import ExportError
 from .jaxpr import as_function, operations
 from .onnx_biases import with_biases
 from .program import Port, Program
@@ -20,14 +22,9 @@ if TYPE_CHECKING:
     import onnx
 
 
-class ExportError(Rl4JaxError):
-    """A policy that cannot leave JAX, or that does something else outside."""
-
-
 def to_onnx(program: Program) -> "onnx.ModelProto":
     """The program for a batch of any size, its weights inside."""
-    one = [jax.ShapeDtypeStruct(port.shape, np.dtype(port.dtype)) for port in program.inputs]
-    traced = jax.make_jaxpr(lambda *inputs: program.step(program.packed, *inputs))(*one)
+    function = with_own_outputs(as_function(trace(program)))
     with _quietly(), _restored():
         try:
             import jax2onnx
@@ -35,16 +32,36 @@ def to_onnx(program: Program) -> "onnx.ModelProto":
             raise missing_extra("Export to ONNX", extra="onnx") from error
         try:
             model = jax2onnx.to_onnx(
-                jax.vmap(as_function(traced)),
+                jax.vmap(function),
                 [Batch(port) for port in program.inputs],
                 model_name="policy",
                 input_names=[port.name for port in program.inputs],
                 output_names=[port.name for port in program.outputs],
             )
         except Exception as error:  # of many kinds, by what jax2onnx met
-            raise ExportError(_explain(error, sorted(operations(traced.jaxpr)))) from error
+            unknown = re.search(r"No plugins? registered for primitive '?\"?([\w.]+)", str(error))
+            raise cannot_export(program, f"ONNX has no {unknown[1]!r}" if unknown else f"jax2onnx said {first_line(error)}") from error
     del model.graph.value_info[:]  # jax2onnx gets some ranks wrong; whoever runs it infers them
     return with_biases(model)
+
+
+def trace(program: Program) -> jex.ClosedJaxpr:
+    """What the program does with one example."""
+    one = [jax.ShapeDtypeStruct(port.shape, np.dtype(port.dtype)) for port in program.inputs]
+    return jax.make_jaxpr(lambda *inputs: program.step(program.packed, *inputs))(*one)
+
+
+def with_own_outputs(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """The same, where each output is a value of its own, and no input either: jax2onnx gives one value one name."""
+
+    def own(*inputs: Any) -> list[Any]:
+        outputs = function(*inputs)
+        taken = [*inputs, *outputs]
+        return [
+            jax.lax.optimization_barrier(x) if any(x is other for other in taken[: len(inputs) + i]) else x for i, x in enumerate(outputs)
+        ]
+
+    return own
 
 
 class Batch:
@@ -54,12 +71,16 @@ class Batch:
         self.shape, self.dtype = ("batch", *port.shape), np.dtype(port.dtype)
 
 
-def _explain(error: Exception, names: list[str]) -> str:
-    """Which operation it was, as far as jax2onnx says, and what can be done."""
-    text = str(error)
-    unknown = re.search(r"No plugins? registered for primitive '?\"?([\w.]+)", text)
-    why = f"ONNX has no {unknown[1]!r}" if unknown else f"jax2onnx said {type(error).__name__}: {text.splitlines()[0] if text else ''}"
-    return f"to_onnx: this policy cannot be exported: {why}. Its operations are {', '.join(names)}. Write the model without that one."
+def cannot_export(program: Program, why: str) -> ExportError:
+    """The error that says why, and which operations there are to blame."""
+    names = ", ".join(sorted(operations(trace(program).jaxpr)))
+    return ExportError(
+        f"deploy.export: this policy cannot be exported: {why.rstrip('.')}. Its operations are {names}. Write the model without that one."
+    )
+
+
+def first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 @contextlib.contextmanager

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean
+from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean, require
 
 from .bundle import Config, read_config
-from .codec import Arrays, as_array, decoder, encoder
+from .codec import Arrays, decoder, encoder, leaf_specs, reader
+from .errors import BundleError
 
 Engine = Callable[[Arrays, list[str]], Arrays]  # the program: inputs with a batch axis to these outputs, by name
 RUNTIMES = {"onnxruntime": "on_onnxruntime", "numpy": "on_numpy", "jax": "on_jax"}  # and the modules that make their engines
@@ -22,11 +23,16 @@ def load(folder: str | os.PathLike[str], runtime: str = "onnxruntime", *, seed: 
 
     Nothing in a bundle is run as code, and its files are compared with what was exported.
     """
-    if runtime not in RUNTIMES:
-        raise ConfigError(f"deploy.load: runtime = {runtime!r} is not one we know. {did_you_mean(runtime, RUNTIMES)}")
+    require(isinstance(folder, str | os.PathLike), "deploy.load: folder", folder, "a path")
+    if not isinstance(runtime, str) or runtime not in RUNTIMES:
+        raise ConfigError(f"deploy.load: runtime = {runtime!r} is not one we know. {did_you_mean(str(runtime), RUNTIMES)}")
+    is_seed = isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0
+    require(seed is None or is_seed, "deploy.load: seed", seed, "an integer of at least 0, or None")
     config = read_config(Path(folder))
     make_engine = importlib.import_module(f"rl4jax.deploy.{RUNTIMES[runtime]}").make_engine
-    return Policy(config, make_engine(Path(folder), config), seed)
+    policy = Policy(config, make_engine(Path(folder), config), seed)
+    policy.check_program()
+    return policy
 
 
 class Policy:
@@ -37,14 +43,16 @@ class Policy:
         self._encode, self._decode = encoder(config["observation_space"]), decoder(config["action_space"])
         self._rng = np.random.default_rng(seed)
         self._all = [port["name"] for port in config["outputs"]]
-        self._needed = [name for name in self._all if name.startswith(("action", "next_carry"))]
-        self._takes_more = bool(config["mask"] or config["carry"] or config["noise"])
         self._carry = {c["name"]: np.broadcast_to(np.asarray(c["initial"], c["dtype"]), c["shape"]) for c in config["carry"]}
+        self._needed = [leaf["port"] for leaf in leaf_specs(config["action_space"])] + [f"next_{name}" for name in self._carry]
+        self._takes_more = bool(config["mask"] or config["carry"] or config["noise"])
+        self._read_carry = {c["name"]: reader(c, f"carry[{c['name']!r}]") for c in config["carry"]}
+        self._read_mask = reader({"shape": [config["mask"]["size"]], "dtype": "bool"}, "mask") if config["mask"] else None
 
     def __repr__(self) -> str:
         return f"Policy({self.config.get('algorithm')} for {self.config.get('env')})"
 
-    def __call__(self, obs: Any, carry: Any = None, mask: Any = None) -> tuple[Any, Arrays | None]:
+    def __call__(self, obs: Any, carry: Any = None, mask: Any = None) -> tuple[Any, dict[str, Any] | None]:
         """An action as the environment takes it, and what to remember: None of a policy that has no memory."""
         outputs, batched = self._run(obs, carry, mask, self._needed)
         action, carry = self._decode(outputs), self._next_carry(outputs)
@@ -55,7 +63,7 @@ class Policy:
     def outputs(self, obs: Any, carry: Any = None, mask: Any = None) -> dict[str, Any]:
         """All that the policy says: `action`, `carry`, `value`, and the parameters of its distribution, such as `logits`."""
         outputs, batched = self._run(obs, carry, mask, self._all)
-        rest = {name: x for name, x in outputs.items() if not name.startswith(("action", "next_carry"))}
+        rest = {name: x for name, x in outputs.items() if name not in self._needed}
         said = {"action": self._decode(outputs), "carry": self._next_carry(outputs), **rest}
         return said if batched else first(said)
 
@@ -63,7 +71,28 @@ class Policy:
         inputs, batched = self._encode(obs)
         if self._takes_more or carry is not None or mask is not None:
             inputs |= self._more(obs, carry, mask, len(next(iter(inputs.values()))), batched)
-        return self.engine(inputs, names), batched
+        return self._answers(inputs, names), batched
+
+    def _answers(self, inputs: Arrays, names: list[str]) -> Arrays:
+        try:
+            return self.engine(inputs, names)
+        except Exception as error:  # each engine has errors of its own
+            raise BundleError(f"{self}: its program failed: {str(error).rstrip('.')}. Export the policy again.") from error
+
+    def check_program(self) -> None:
+        """Raise unless it answers to zeros with all that the config says."""
+        inputs = {port["name"]: np.zeros((1, *port["shape"]), port["dtype"]) for port in self.config["inputs"]}
+        inputs |= {name: x[None] for name, x in self._carry.items()}
+        inputs |= {"mask": np.ones_like(inputs["mask"])} if self._read_mask else {}
+        with np.errstate(all="ignore"):
+            answers = self._answers(inputs, self._all)
+        for port in self.config["outputs"]:
+            got, wanted = answers[port["name"]], f"{port['dtype']} {(1, *port['shape'])}"
+            said = f"{got.dtype} {got.shape}" if isinstance(got, np.ndarray) else type(got).__name__
+            if said != wanted:
+                raise BundleError(
+                    f"{self}: its program answers {port['name']} as {said}; config.json says {wanted}. Export the policy again."
+                )
 
     def _more(self, obs: Any, carry: Any, mask: Any, size: int, batched: bool) -> Arrays:
         """What goes in beside the observation."""
@@ -77,7 +106,7 @@ class Policy:
         elif carry is not None:
             raise ShapeError(f"{self}: carry was given, but the policy has no memory. Leave it out.")
         for noise in self.config["noise"]:
-            inputs[noise["name"]] = DRAW[noise["kind"]](self._rng, (size, *noise["shape"])).astype(np.float32)
+            inputs[noise["name"]] = DRAW[noise["kind"]](self._rng, (size, *noise["shape"])).astype(noise["dtype"])
         return inputs
 
     def _mask_in(self, obs: Any) -> Any:
@@ -89,37 +118,34 @@ class Policy:
         return obs["action_mask"]
 
     def _checked_mask(self, mask: Any, size: int, batched: bool) -> np.ndarray:
-        if self.config["mask"] is None:
+        if self._read_mask is None:
             raise ShapeError(f"{self}: mask was given, but the policy was exported without one. Leave it out.")
-        shape, heads = (self.config["mask"]["size"],), self.config["mask"]["heads"]
-        array = as_array(mask, list(shape), "mask", "bool").astype(bool)
-        if array.shape != ((size, *shape) if batched else shape):
-            raise ShapeError(f"mask has shape {array.shape}; it must be {(size, *shape) if batched else shape}, as obs has it.")
-        if not all(array[..., start:end].any(-1).all() for start, end in heads):
+        array = as_obs(self._read_mask(mask), (self.config["mask"]["size"],), size, batched, "mask")
+        if not all(array[:, start:end].any(-1).all() for start, end in self.config["mask"]["heads"]):
             raise ShapeError("mask allows no action at all. Give true for those that are allowed, at least one for each choice.")
-        return array.reshape(size, *shape)
+        return array
 
     def _carried(self, carry: Any, size: int, batched: bool) -> Arrays:
         if carry is None:
             return {name: np.broadcast_to(x, (size, *x.shape)) for name, x in self._carry.items()}
         if not isinstance(carry, dict) or set(carry) != set(self._carry):
             raise ShapeError(f"carry must be that of the last answer, a dict of {sorted(self._carry)}, or none where an episode begins.")
-        inputs = {}
-        for name, like in self._carry.items():
-            array = as_array(carry[name], list(like.shape), f"carry[{name!r}]", like.dtype.name).astype(like.dtype, copy=False)
-            wanted = (size, *like.shape) if batched else like.shape
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise ShapeError(f"carry[{name!r}] has a number that is not finite. Start the episode again, without a carry.")
-            if array.shape != wanted:
-                raise ShapeError(f"carry[{name!r}] has shape {array.shape}; it must be {wanted}, as obs has it.")
-            inputs[name] = array.reshape(size, *like.shape)
-        return inputs
+        arrays = {name: read(carry[name]) for name, read in self._read_carry.items()}
+        return {name: as_obs(x, self._carry[name].shape, size, batched, f"carry[{name!r}]") for name, x in arrays.items()}
 
     def _next_carry(self, outputs: Arrays) -> Arrays | None:
         return {name: outputs[f"next_{name}"] for name in self._carry} or None
 
 
-DRAW = {
+def as_obs(array: np.ndarray, shape: tuple[int, ...], size: int, batched: bool, name: str) -> np.ndarray:
+    """With a batch axis, if it is for as many as there are observations."""
+    wanted = (size, *shape) if batched else shape
+    if array.shape != wanted:
+        raise ShapeError(f"{name} has shape {array.shape}; it must be {wanted}, as obs has it.")
+    return array.reshape(size, *shape)
+
+
+DRAW = {  # each of `config_check.NOISE`
     "gumbel": lambda rng, shape: rng.gumbel(size=shape),
     "normal": lambda rng, shape: rng.normal(size=shape),
     "uniform": lambda rng, shape: rng.random(shape),

@@ -19,6 +19,8 @@ from rl4jax.nn.distributions.epsilon_greedy import EpsilonGreedy
 from rl4jax.nn.model import Model, chance_of, decide, initial_carry
 from rl4jax.nn.packed import Packed, pack
 
+from .errors import ExportError
+
 
 class Port(NamedTuple):
     """An input or output: its name, and shape and dtype of one example."""
@@ -68,12 +70,14 @@ def make_program(
         "carry": carry,
         "noise": jax.tree.map(_struct_of_chance, chance, is_leaf=lambda x: isinstance(x, Chance)),
     }
+    check_names(example)
     named, structure = leaves_by_name(example)
 
     def named_outputs(packed: Packed, *inputs: Array) -> dict[str, Array]:
         given = structure.unflatten(inputs)
         action, pi, value, next_carry = decide(packed.model, given["obs"], given["carry"], given["mask"], given["noise"])
         parts = {"action": clip_action(action_space, action), **parameters(pi, action), "value": value, "next_carry": next_carry}
+        check_names(parts)
         return {name: leaf for part, tree in parts.items() for name, leaf in leaves_by_name({part: tree})[0].items()}
 
     def step(packed: Packed, *inputs: Array) -> list[Array]:
@@ -103,7 +107,17 @@ def parameters(pi: AbstractDistribution, action: PyTree) -> dict[str, PyTree]:
         return {"mean": pi.mean, "log_std": pi.normal.clamped_log_std()}  # before it is squashed
     if isinstance(pi, EpsilonGreedy):
         return {"q_values": pi.q_values}
-    return leaves_by_name(pi)[0]  # of somebody's own
+    return {f"pi.{name}": x for name, x in leaves_by_name(pi)[0].items()}  # of somebody's own, whose names we do not know
+
+
+def check_names(tree: PyTree) -> None:
+    """Raise if two leaves would have one name: a dict may have a key with a dot."""
+    ways: dict[str, str] = {}
+    for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        name, way = jax.tree_util.keystr(path, simple=True, separator="."), jax.tree_util.keystr(path)
+        if name in ways:
+            raise ExportError(f"deploy.export: {ways[name]} and {way} would both be called {name!r}. Rename one of them.")
+        ways[name] = way
 
 
 def _struct_of_chance(chance: Chance) -> jax.ShapeDtypeStruct:

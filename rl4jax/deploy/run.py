@@ -11,6 +11,8 @@ import numpy as np
 
 from rl4jax.core.errors import EnvError, Rl4JaxError, require
 
+from .codec import SpaceSpec
+from .errors import BundleError
 from .policy import RUNTIMES, Policy, load
 
 GYM = "gym:"
@@ -23,12 +25,37 @@ def make_env(name: str) -> gymnasium.Env:
         if name.startswith(GYM):
             return gymnasium.make(name.removeprefix(GYM))
         return gymnasium.make(f"rl4jax/{own}-v0", **{key: ast.literal_eval(value) for key, _, value in (f.partition("=") for f in fields)})
-    except (gymnasium.error.Error, ImportError, ValueError, SyntaxError, TypeError) as error:
+    except (gymnasium.error.Error, ImportError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise EnvError(f"--env {name} cannot be made: {error} Give gym:ID, or a built-in such as CartPole.") from error
+
+
+def trained_in(policy: Policy) -> str:
+    """The environment that the bundle names, if to make it runs no code but what is installed and registered."""
+    name = policy.config.get("env") or ""
+    require(name != "", "--env", name, "given: the bundle does not say where it was trained")
+    if ":" in name.removeprefix(GYM):  # Gymnasium imports the module before a colon
+        raise BundleError(f"config.json: env = {name!r} names a module to import. If you trust it, say so: --env {name}.")
+    return name
+
+
+def same_actions(spec: SpaceSpec, space: gymnasium.Space) -> bool:
+    """Whether the actions of a bundle are those of an environment: their kind, how many, and from where they count."""
+    if not isinstance(space, getattr(gymnasium.spaces, spec["type"])):
+        return False
+    if isinstance(space, gymnasium.spaces.Dict):
+        return set(spec["spaces"]) == set(space) and all(same_actions(spec["spaces"][key], space[key]) for key in space)
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return len(spec["spaces"]) == len(space) and all(map(same_actions, spec["spaces"], space))
+    counts = [(spec.get("start", 0), getattr(space, "start", 0))]
+    counts += [(spec[name], getattr(space, name)) for name in ("n", "nvec") if name in spec]
+    return tuple(spec["own_shape"]) == space.shape and all(bool(np.all(np.equal(*pair))) for pair in counts)
 
 
 def play(policy: Policy, env: gymnasium.Env, num_episodes: int, seed: int = 0) -> np.ndarray:
     """The returns of whole episodes."""
+    spec = policy.config["action_space"]
+    if not same_actions(spec, env.action_space):
+        raise EnvError(f"env has actions {env.action_space}, but the policy's are {spec}. Give the environment that it was trained in.")
     returns = np.zeros(num_episodes)
     for i in range(num_episodes):
         obs, info = env.reset(seed=seed + i)
@@ -59,9 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = parser.parse_args(argv)
     try:
         require(flags.episodes > 0, "--episodes", flags.episodes, "a positive integer")
+        require(flags.seed >= 0, "--seed", flags.seed, "an integer of at least 0")
         policy = load(flags.bundle, flags.runtime, seed=flags.seed)
-        name = flags.env or policy.config.get("env") or ""
-        require(name != "", "--env", name, "given: the bundle does not say where it was trained")
+        name = flags.env or trained_in(policy)
         env = make_env(name)
         returns = play(policy, env, flags.episodes, flags.seed)
     except Rl4JaxError as error:

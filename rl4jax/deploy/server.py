@@ -17,7 +17,7 @@ import numpy as np
 
 from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean, is_count, require
 
-from .codec import SpaceSpec, as_array, leaves
+from .codec import SpaceSpec, as_array, leaf_specs, leaves
 from .http_json import JsonServer, Limits, Refused, Route, read_object, write_json
 from .metrics import Metrics
 from .policy import Policy, load
@@ -73,7 +73,9 @@ class Server:
         max_clients: int = Limits.max_clients,
         request_seconds: float = Limits.request_seconds,
     ):
-        require(0 <= port < 1 << 16, "port", port, "from 0 to 65535")
+        require(isinstance(policy, Policy), "deploy.Server: policy", policy, "a Policy", "Give deploy.load(folder).")
+        require(isinstance(host, str), "host", host, "a text, such as '127.0.0.1'")
+        require(isinstance(port, int) and not isinstance(port, bool) and 0 <= port < 1 << 16, "port", port, "an integer from 0 to 65535")
         require(is_count(max_batch), "max_batch", max_batch, "a positive integer")
         self.policy, self.max_batch, self.metrics = policy, max_batch, Metrics()
         self.limits = Limits(max_body=max_body, max_clients=max_clients, request_seconds=request_seconds)
@@ -85,7 +87,7 @@ class Server:
         }
         try:
             self._http = JsonServer((host, port), routes, self.metrics.count, token=token, limits=self.limits)
-        except OSError as error:
+        except (OSError, UnicodeError, TypeError) as error:  # the last two of a name that can be none
             raise ConfigError(f"host = {host!r}, port = {port}: cannot listen there: {error}. Give another, or port 0 for any.") from error
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._http.server_address[1]}"
@@ -150,7 +152,7 @@ def about(policy: Policy) -> dict[str, Any]:
 
 
 def read_question(policy: Policy, body: bytes, max_batch: int) -> tuple[Any, Any, Any, int]:
-    """Observation, carry and mask as arrays that the policy can take, and how many examples they are of."""
+    """Observation, carry and mask, all of numbers, and how many examples they are of. The rest the policy checks."""
     asked, config = read_object(body), policy.config
     unknown = set(asked) - {"obs", "carry", "mask"}
     if unknown:
@@ -160,48 +162,21 @@ def read_question(policy: Policy, body: bytes, max_batch: int) -> tuple[Any, Any
         raise Refused(422, f"obs is missing. Send it, as in {json.dumps(example(policy))}")
     obs, carry, mask = asked["obs"], asked.get("carry"), asked.get("mask")
     parts = [(leaf, array_of(leaf, x, name)) for leaf, x, name in leaves(config["observation_space"], obs, "obs")]
-    if mask is None and config["mask"] and config["mask"]["in_obs"]:
-        mask = obs.get(MASK)
     size = max(len(x) if x.ndim > len(leaf["shape"]) else 1 for leaf, x in parts)
     if size > max_batch:
         raise Refused(413, f"obs is a batch of {size}; at most {max_batch} are answered at once. Send less, or raise --max-batch.")
-    if size == 0:
-        raise Refused(422, "obs is an empty batch. Send one observation, or a batch of at least one.")
-    obs = rebuilt(config["observation_space"], iter([x for _, x in parts]))
-    return obs, carry_of(policy, carry), mask_of(policy, mask), size
-
-
-def carry_of(policy: Policy, carry: Any) -> Any:
-    specs = {spec["name"]: spec for spec in policy.config["carry"]}
-    if not isinstance(carry, dict) or set(carry) != set(specs):
-        return carry  # null; anything else the policy does not want, and says so
-    return {name: array_of(specs[name], x, f"carry[{name!r}]") for name, x in carry.items()}
-
-
-def mask_of(policy: Policy, mask: Any) -> Any:
-    spec = policy.config["mask"]
-    return mask if mask is None or spec is None else array_of({"shape": [spec["size"]], "dtype": "bool"}, mask, "mask").astype(bool)
+    if mask is None and config["mask"] and config["mask"]["in_obs"]:
+        mask = obs.get(MASK)
+    if mask is not None:
+        only_numbers(mask, "mask")
+    for name, x in carry.items() if isinstance(carry, dict) else ():
+        only_numbers(x, f"carry[{name!r}]")
+    return rebuilt(config["observation_space"], iter([x for _, x in parts])), carry, mask, size
 
 
 def array_of(spec: SpaceSpec, x: Any, name: str) -> np.ndarray:
-    """Numbers from JSON, of one example or of a batch of them, if all of them are in their range."""
     only_numbers(x, name)
-    try:
-        array = np.asarray(x)
-    except ValueError:
-        raise Refused(
-            422, f"{name} has lists of different lengths. Send shape {spec['shape']}, or {['B', *spec['shape']]} for a batch."
-        ) from None
-    if array.dtype == object:
-        raise Refused(422, f"{name} has a number with too many digits. Look at where it comes from.")
-    array = as_array(array, spec["shape"], name, spec["dtype"])
-    low, high = bounds(spec)
-    outside = ~((array >= low) & (array <= high))  # so is what is not a number
-    if outside.any():
-        where = tuple(np.argwhere(outside)[0].tolist())
-        rule = "finite, and not too large for float32" if spec["dtype"] == "float32" else f"from {np.min(low)} to {np.max(high)}"
-        raise Refused(422, f"{name}{list(where) or ''} = {array[where]} must be {rule}. Look at where it comes from.")
-    return array
+    return as_array(x, spec["shape"], name, spec["dtype"])
 
 
 def only_numbers(x: Any, name: str, depth: int = 0) -> None:
@@ -216,19 +191,6 @@ def only_numbers(x: Any, name: str, depth: int = 0) -> None:
         called = {str: "a text", dict: "an object", list: "a list beside numbers", type(None): "null (is it a NaN of JavaScript?)"}
         wrong = next(called[kind] for kind in called if kind in kinds)
         raise Refused(422, f"{name} has {wrong} in it. Send numbers only, in lists.")
-
-
-def bounds(spec: SpaceSpec) -> tuple[Any, Any]:
-    """The smallest and largest number that the program understands."""
-    kind, start = spec.get("type"), np.asarray(spec.get("start", 0))
-    if kind == "Discrete":
-        return start, start + spec["n"] - 1
-    if kind == "MultiDiscrete":
-        return start, start + np.asarray(spec["nvec"]) - 1
-    if kind == "MultiBinary" or spec["dtype"] == "bool":
-        return 0, 1
-    info = np.finfo(spec["dtype"]) if np.dtype(spec["dtype"]).kind == "f" else np.iinfo(spec["dtype"])
-    return info.min, info.max
 
 
 def rebuilt(spec: SpaceSpec, parts: Iterator[np.ndarray]) -> Any:
@@ -270,8 +232,5 @@ def example(policy: Policy) -> dict[str, Any]:
 
 def zeros(spec: SpaceSpec) -> Iterator[Any]:
     """The first that there is, of each part of a space, as lists."""
-    if spec["type"] in ("Dict", "Tuple"):
-        for part in spec["spaces"].values() if spec["type"] == "Dict" else spec["spaces"]:
-            yield from zeros(part)
-    else:
-        yield (np.zeros(spec["shape"], spec["dtype"]) + np.asarray(spec.get("start", 0), spec["dtype"])).tolist()
+    for leaf in leaf_specs(spec):
+        yield (np.zeros(leaf["shape"], leaf["dtype"]) + np.asarray(leaf.get("start", 0))).tolist()

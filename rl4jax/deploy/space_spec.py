@@ -12,6 +12,8 @@ from rl4jax.core.spaces import struct_of
 
 from .codec import SpaceSpec
 
+KINDS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
 
 def space_spec(own: gymnasium.Space, shown: gymnasium.Space, port: str) -> SpaceSpec:
     """The environment's own space, and how the program sees it: `shown`, which counts from 0 and has 32 bits."""
@@ -26,8 +28,9 @@ def _spec(own: Any, shown: Any, ports: Any) -> SpaceSpec:
     if isinstance(own, spaces.Tuple):
         return {"type": "Tuple", "spaces": [_spec(*parts) for parts in zip(own, shown, ports, strict=True)]}
     struct = struct_of(shown)
+    kind = next(kind for kind in KINDS if issubclass(type(own), kind))  # not of a subclass: whoever reads it has only these
     spec = {
-        "type": type(own).__name__, "port": ports, "shape": list(struct.shape), "dtype": np.dtype(struct.dtype).name,
+        "type": kind.__name__, "port": ports, "shape": list(struct.shape), "dtype": np.dtype(struct.dtype).name,
         "own_shape": list(own.shape), "own_dtype": np.dtype(own.dtype).name,
     }  # fmt: skip
     if isinstance(own, spaces.Box):

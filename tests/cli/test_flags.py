@@ -139,7 +139,7 @@ def test_a_learning_rate_of_dreamer_counts_gradient_steps(tmp_path):
     flags = ("--no-preset", "--total-steps", "10_240", "--num-envs", "4", "--train-ratio", "64", "--batch-size", "16", "--length", "16")
     run = built(tmp_path, "CartPole", *flags, "--lr", "linear(1e-3, 1e-4)", algorithm="dreamer")
     assert run.last_step == 10_240
-    assert run.cfg.lr == Linear(1e-3, 1e-4, 10_240 * 64 / 256)
+    assert run.cfg.lr == Linear(1e-3, 1e-4, (10_240 - 1_000) * 64 / 256)
     assert built(tmp_path, "CartPole", "--no-preset", algorithm="dreamer").cfg.lr == Linear(0.0, 4e-5, 1000.0)
 
 

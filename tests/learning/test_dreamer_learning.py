@@ -29,6 +29,7 @@ PAINTING = {
     "size": "small", "train_ratio": 130.0, "lr": "linear(1.5e-3, 1e-4)", "b2": 0.99, "weight_decay": 0.5, "representation_coef": 3.0,
 }  # fmt: skip
 PROTOTYPES = functools.partial(dreamer.Prototypes, num_prototypes=512, shift=1, frozen_for=500)
+LONGER = {"total_steps": 30_000, "learning_starts": 5_000}  # what was never seen by chance is not dreamed of either
 seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
@@ -85,8 +86,8 @@ def test_a_third_of_the_steps_of_ppo_is_enough(env, of_preset):
     ("name", "representation", "most_steps", "changes"),
     [
         ("decoder", dreamer.Decoder, 20_000, PAINTING),
-        ("InfoNCE", dreamer.InfoNCE, 40_000, {"total_steps": 36_000, "train_ratio": 120.0}),
-        ("prototypes", PROTOTYPES, 40_000, {"total_steps": 36_000, "train_ratio": 64.0}),
+        ("InfoNCE", dreamer.InfoNCE, 40_000, LONGER | {"train_ratio": 130.0}),
+        ("prototypes", PROTOTYPES, 40_000, LONGER | {"train_ratio": 80.0}),
     ],
     ids=["decoder", "infonce", "prototypes"],
 )

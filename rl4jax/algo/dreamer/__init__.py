@@ -24,7 +24,6 @@ from rl4jax.collect.rollout import Rollout
 from rl4jax.core.contract import check_key
 from rl4jax.core.errors import require
 from rl4jax.core.gym_vec_env import GymVecEnv
-from rl4jax.core.number import Number
 from rl4jax.core.on_device import on_device
 from rl4jax.core.vec_env import check_vec_env
 from rl4jax.nn.model_check import check_model
@@ -33,7 +32,6 @@ from rl4jax.nn.packed import Packed, pack
 from .agent import REPRESENTATIONS as REPRESENTATIONS, Agent as Agent
 from .behaviour import actor_critic_loss as actor_critic_loss
 from .config import Config as Config
-from .explorer import Explorer
 from .imagination import Imagined as Imagined, imagine_rollout as imagine_rollout
 from .kl_balance import kl_balanced_loss as kl_balanced_loss
 from .laprop import clip_by_weight as clip_by_weight, scale_by_laprop as scale_by_laprop
@@ -128,24 +126,16 @@ def collect(state: State, env: AnyVecEnv, cfg: Config) -> tuple[State, Rollout]:
     check_faults(state.playing.faults, env)
     if isinstance(env, GymVecEnv):
         key, play_key = jax.random.split(state.key)
-        player = explorer(state.packed, cfg.explore)
-        playing, rollout = play_on_host(player, env, state.playing, cfg.num_steps, key=play_key, judged=False, hold=cfg.hold)
+        playing, rollout = play_on_host(state.packed, env, state.playing, cfg.num_steps, key=play_key, judged=False, hold=cfg.hold)
     else:
-        playing, rollout, key = _collect_in_graph(
-            state.packed, state.playing, state.key, on_device(env), cfg.num_steps, cfg.hold, cfg.explore
-        )
+        playing, rollout, key = _collect_in_graph(state.packed, state.playing, state.key, on_device(env), cfg.num_steps, cfg.hold)
     return state._replace(playing=playing, key=key), rollout
 
 
 @functools.partial(jax.jit, static_argnames="num_steps")
-def _collect_in_graph(packed, playing, key, env, num_steps, hold, explore):
+def _collect_in_graph(packed, playing, key, env, num_steps, hold):
     key, play_key = jax.random.split(key)
-    return *play_in_graph(explorer(packed, explore), env, playing, num_steps, key=play_key, judged=False, hold=hold), key
-
-
-def explorer(packed: Packed, explore: Number) -> Packed:
-    """Who plays for the agent."""
-    return pack(Explorer(packed.model, jnp.asarray(explore, jnp.float32)))
+    return *play_in_graph(packed, env, playing, num_steps, key=play_key, judged=False, hold=hold), key
 
 
 def update(

@@ -17,12 +17,11 @@ class Config(eqx.Module):
     lr: Number | Schedule = eqx.field(default=Linear(0.0, 4e-5, 1000), converter=as_setting)  # a schedule counts gradient steps
     num_steps: int = eqx.field(default=16, static=True)  # T, per environment and rollout
     hold: Number = 0.0  # how likely the chance in an action is that of the step before: what is tried is tried for longer
-    explore: Number = 0.0  # share of the steps in which it acts as if it had learned nothing
     train_ratio: Number = 32.0  # steps that are learned from for each step that is played
     batch_size: int = eqx.field(default=16, static=True)  # stretches in each gradient step
     length: int = eqx.field(default=64, static=True)  # steps in each stretch
     capacity: int = eqx.field(default=1_000_000, static=True)  # steps that are remembered, in all environments together
-    learning_starts: int = eqx.field(default=1_000, static=True)  # steps in memory before the first gradient step
+    learning_starts: int = eqx.field(default=1_000, static=True)  # steps in memory before the first gradient step: until then chance plays
     horizon: Number = 333.0  # steps: the discount is 1 - 1 / horizon
     imagine_steps: int = eqx.field(default=15, static=True)  # length of imagined rollouts
     imagine_from: int = eqx.field(default=0, static=True)  # how many steps of each stretch, the last ones, are begun from; 0 = all
@@ -56,7 +55,7 @@ class Config(eqx.Module):
         }
         rules |= dict.fromkeys(("b2", "return_decay"), (lambda x: (x >= 0) & (x < 1), "in [0, 1)"))
         coefs = ("dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef", "weight_decay")
-        rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "hold", "explore"), SHARE)
+        rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "hold"), SHARE)
         check_numbers(self, "dreamer.Config", rules)
 
     def after(self, num_gradient_steps: ArrayLike) -> "Config":
@@ -65,7 +64,7 @@ class Config(eqx.Module):
         return eqx.tree_at(lambda cfg: (cfg.lr, cfg.entropy_coef), self, rates)
 
     def gradient_steps(self, num_steps: int) -> float:
-        """How many are made for so many steps of all environments together: the length of a schedule for a run of that length."""
+        """How many are made for so many steps of all environments together, once learning has begun."""
         return float(self.train_ratio) * num_steps / (self.batch_size * self.length)
 
     def work_of_update(self, num_envs: int) -> int:

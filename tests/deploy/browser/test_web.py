@@ -10,17 +10,24 @@ import tarfile
 import pytest
 
 from rl4jax.deploy import web
-from rl4jax.deploy.bundle import BundleError, digest
+from rl4jax.deploy.bundle import digest
+from rl4jax.deploy.errors import BundleError
 from tests.fresh_process import run
 
-BOX = {"type": "Box", "port": "obs", "shape": [4], "dtype": "float32"}
+
+def box(*shape):
+    return {"type": "Box", "port": "obs", "shape": [*shape], "dtype": "float32", "own_shape": [*shape], "own_dtype": "float32"}
+
+
+CHOICE = {"type": "Discrete", "n": 2, "port": "action", "shape": [], "dtype": "int32", "own_shape": [], "own_dtype": "int64"}
 CONFIG = {
-    "format": "rl4jax-policy", "version": 1, "algorithm": "ppo", "env": "CartPole", "observation_space": BOX,
+    "format": "rl4jax-policy", "version": 1, "algorithm": "ppo", "env": "CartPole", "observation_space": box(4),
     "inputs": [{"name": "obs", "shape": [4], "dtype": "float32"}], "outputs": [{"name": "action", "shape": [], "dtype": "int32"}],
-    "action_space": {"type": "Discrete", "n": 2, "port": "action"}, "mask": None, "carry": [], "noise": [],
+    "action_space": CHOICE, "mask": None, "carry": [], "noise": [],
     "files": {"policy.onnx": digest(b"onnx")},
 }  # fmt: skip
 CARRY = {"name": "carry.h", "shape": [8], "dtype": "float32"}
+NEXT_CARRY = CARRY | {"name": "next_carry.h"}
 NOISE = {"name": "noise", "shape": [2], "dtype": "float32"}
 MASK = {"name": "mask", "shape": [4], "dtype": "bool"}
 
@@ -89,20 +96,25 @@ def test_every_environment_of_the_page_is_in_its_index():
     [
         ("gym:CartPole-v1", [4], {}),
         ("Catch,rows=16,columns=8", [16, 8, 1], {}),
-        ("GridWorld,size=5", [4], {"mask": {"size": 4, "in_obs": False}, "inputs": [MASK]}),
-        ("CartPole", [4], {"carry": [CARRY | {"initial": 0.0}], "inputs": [CARRY]}),
+        ("GridWorld,size=5", [4], {"mask": {"size": 4, "heads": [[0, 4]], "in_obs": False}, "inputs": [MASK]}),
+        ("CartPole", [4], {"carry": [CARRY | {"initial": 0.0}], "inputs": [CARRY], "outputs": [*CONFIG["outputs"], NEXT_CARRY]}),
         ("CartPole", [4], {"noise": [NOISE | {"kind": "gumbel"}], "inputs": [NOISE]}),
     ],
 )
 def test_policies_that_the_page_can_feed(env, obs, ports, tmp_path, cache):
     inputs = [{"name": "obs", "shape": obs, "dtype": "float32"}, *ports.get("inputs", [])]
-    web.write_page(write_bundle(tmp_path / "bundle", **(ports | {"env": env, "inputs": inputs})), tmp_path / "page")
+    changes = ports | {"env": env, "inputs": inputs, "observation_space": box(*obs)}
+    web.write_page(write_bundle(tmp_path / "bundle", **changes), tmp_path / "page")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"env": None}, 'config.json has no "env"'),
+        ({"env": 5}, "config.json: env = 5 must be a text"),
+        ({"env": ["CartPole"]}, r"config.json: env = \['CartPole'\] must be a text"),
+        ({"env": "CartPole,max_steps=1e999"}, "is not FIELD=NUMBER"),
+        ({"env": "CartPole,max_steps=" + "-" * 100_000 + "1"}, "is not FIELD=NUMBER"),
         ({"env": "LunarLander"}, "The page cannot play 'LunarLander'"),
         ({"env": "gym:LunarLander-v3"}, "it has no JavaScript version"),
         ({"env": "cartpole"}, "Did you mean 'CartPole'"),
@@ -110,13 +122,22 @@ def test_policies_that_the_page_can_feed(env, obs, ports, tmp_path, cache):
         ({"env": "Catch,rows"}, "'rows' is not FIELD=NUMBER"),
         ({"env": "Catch,rows='x'"}, "is not FIELD=NUMBER"),
         ({"env": "Pendulum"}, r"it takes 'obs', of shape \[4\], but Pendulum in JavaScript gives \[3\]"),
-        ({"inputs": [*CONFIG["inputs"], MASK]}, "it takes 'mask', but CartPole in JavaScript has none"),
-        ({"inputs": [*CONFIG["inputs"], NOISE]}, "it takes 'noise', which the page cannot give"),
+        (
+            {"inputs": [*CONFIG["inputs"], MASK], "mask": {"size": 4, "heads": [[0, 4]], "in_obs": False}},
+            "it takes 'mask', but CartPole in JavaScript has none",
+        ),
+        ({"inputs": [*CONFIG["inputs"], NOISE]}, "inputs = .* must be those of spaces, mask, carry and noise"),
         (
             {"inputs": [*CONFIG["inputs"], NOISE], "noise": [NOISE | {"kind": "cauchy"}]},
-            "of kind 'cauchy'; the page draws gumbel, normal, uniform",
+            "kind = 'cauchy' must be one of gumbel, normal, uniform",
         ),
-        ({"inputs": [{"name": "obs.x", "shape": [4], "dtype": "float32"}]}, "it takes 'obs.x', which the page cannot give"),
+        (
+            {
+                "inputs": [CONFIG["inputs"][0] | {"name": "obs.x"}],
+                "observation_space": {"type": "Dict", "spaces": {"x": box(4) | {"port": "obs.x"}}},
+            },
+            "it takes 'obs.x', which the page cannot give",
+        ),
         ({"files": {"policy.onnx": digest(b"other")}}, "policy.onnx is not the file that was exported"),
     ],
 )
