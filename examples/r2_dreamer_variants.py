@@ -2,8 +2,7 @@
 
 python examples/r2_dreamer_variants.py
 
-Expect: 0.9 or more with each (1 is every ball, -1 none) after 8,000 steps, of which PPO needs 20,000 and more. A quarter of an hour on one
-core; `NAME...` trains only those.
+Expect: 0.9 or more with each (1 is every ball, -1 none) after 8,000 steps. A quarter of an hour on one core; `NAME...` trains only those.
 """
 
 import functools
