@@ -15,8 +15,8 @@ import rl4jax as rl
 from rl4jax import deploy
 from rl4jax.core.errors import ConfigError, EnvError, Rl4JaxError, ShapeError
 from rl4jax.deploy import run
-from rl4jax.deploy.bundle import NOISE, check_config
 from rl4jax.deploy.codec import encoder, reader
+from rl4jax.deploy.config_check import NOISE, check_config
 from rl4jax.deploy.policy import DRAW, Policy
 from rl4jax.deploy.server import example
 from tests import fresh_process
