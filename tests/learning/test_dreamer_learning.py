@@ -29,7 +29,7 @@ PAINTING = {
     "size": "small", "train_ratio": 130.0, "lr": "linear(1.5e-3, 1e-4)", "b2": 0.99, "weight_decay": 0.5, "representation_coef": 3.0,
 }  # fmt: skip
 PROTOTYPES = functools.partial(dreamer.Prototypes, num_prototypes=512, shift=1, frozen_for=500)
-LONGER = {"total_steps": 30_000, "learning_starts": 5_000}  # what was never seen by chance is not dreamed of either
+LONGER = {"total_steps": 30_000, "learning_starts": 5_000}  # more of chance to learn from, before what was learned decides what is seen
 seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
