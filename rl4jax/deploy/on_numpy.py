@@ -10,7 +10,7 @@ from rl4jax.core.errors import missing_extra
 from .bundle import ONNX, Config, read_file
 from .codec import Arrays
 from .errors import BundleError
-from .onnx_biases import messages
+from .onnx_parts import messages
 from .policy import Engine
 
 

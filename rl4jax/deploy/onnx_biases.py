@@ -1,9 +1,10 @@
 """Products with their biases as one operation: jax2onnx writes two, and on small networks each costs as much as what it computes."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from .onnx_parts import messages
 
 if TYPE_CHECKING:
     import onnx
@@ -45,12 +46,3 @@ def with_biases(model: "onnx.ModelProto") -> "onnx.ModelProto":
     for name in [name for name in constants if name not in needed]:
         graph.initializer.remove(constants[name])
     return model
-
-
-def messages(message: Any) -> Iterator[Any]:
-    """A protobuf message, and all that are inside of it."""
-    yield message
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            for part in [value] if hasattr(value, "ListFields") else value:
-                yield from messages(part)

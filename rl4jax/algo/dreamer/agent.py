@@ -79,14 +79,10 @@ class Agent(eqx.Module):
         features = jax.ShapeDtypeStruct((self.rssm.d_features,), jnp.float32)
         return self.rssm.chance, eqx.filter_eval_shape(self.pi, features).chance
 
-    def see(self, obs: PyTree, carry: Memory, noise: Float[Array, "G K"] | None = None) -> Latent:
-        """The latent of an observation; without noise the most likely one."""
-        return self.rssm.observe_step(*carry, self.encoder(obs), jnp.zeros((), bool), noise)[0]
-
     def act(self, obs: PyTree, carry: Memory, mask: Bool[Array, " A"] | None = None, noise: PyTree[Array] | None = None) -> tuple:
         """An action, its distribution, the value and the next memory. Without noise latent and action are the most likely ones."""
         latent_noise, action_noise = (None, None) if noise is None else noise
-        latent = self.see(obs, carry, latent_noise)
+        latent, _ = self.rssm.observe_step(*carry, self.encoder(obs), jnp.zeros((), bool), latent_noise)
         pi = self.pi(latent.features).masked(mask)
         action = pi.mode() if action_noise is None else pi.sample_from(action_noise)
         return action, pi, self.value_of(latent.features).mean(), (latent, self.as_vector(action))
