@@ -28,7 +28,7 @@ def main(short: bool = False) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         deploy.export(state.policy, env, folder, about={"algorithm": "ppo", "env": "CartPole"})
         returns = {}
-        for runtime in ("onnxruntime", "numpy"):  # neither needs JAX: copy the folder to where there is none
+        for runtime in ("onnxruntime", "numpy"):  # neither needs JAX: copy the folder to where there is none. "numpy" reads it with onnx
             act = deploy.load(folder, runtime)
             returns[runtime] = float(play(act, gymnasium.make("CartPole-v1"), num_episodes=2 if short else 10).mean())
             print(f"{runtime}: return {returns[runtime]:.0f} of 500")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rl4jax.core.errors import Rl4JaxError
+from rl4jax.core.figures import plus_minus
 
 from .output import hint
 from .plot import plot_runs
@@ -81,7 +82,7 @@ def print_result(
     speed = f"{result[f'{unit}_per_second']:,.0f} {unit}/s" if result[f"{unit}_per_second"] else f"no {unit} timed"
     print(f"\n{result[unit]:,} {unit} in {result['train_seconds']:.1f} s ({speed}), and {result['compile_seconds']:.1f} s of compiling")
     mean, std = (math.nan if result[name] is None else result[name] for name in ("eval_return_mean", "eval_return_std"))
-    print(f"Evaluation: return {mean:.4g} ± {std:.2g} over {evaluation.get('episodes', 0):.0f} episodes, greedy\n")
+    print(f"Evaluation: return {plus_minus(mean, std)} over {evaluation.get('episodes', 0):.0f} episodes, greedy\n")
     for what, path in pictures.items():
         print(f"  {what:<9}{path}")
     print(f"  watch    {hint('record', run.path)}")

@@ -13,6 +13,7 @@ FORMAT, VERSION = "rl4jax-policy", 1
 ONNX, STABLEHLO, WEIGHTS, CONFIG, CARD, REPLAY = (
     "policy.onnx", "policy.stablehlo", "model.safetensors", "config.json", "README.md", "replay.gif",
 )  # fmt: skip
+MOST_BYTES = 2 << 30  # of a file: protobuf has no more, nor has a policy
 Config = dict[str, Any]
 
 
@@ -23,8 +24,8 @@ def read_config(folder: Path) -> Config:
         what = "has no config.json" if os.path.isdir(folder) else "is not a folder"
         raise BundleError(f"{folder} {what}, so it is no bundle. Give a folder that `rl4jax export RUN --out DIR` wrote.")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        config = json.loads(read_bytes(path).decode("utf-8"))
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise BundleError(f"{path} cannot be read: {error}. Export the policy again.") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise BundleError(f"{path} is not of a bundle: format must be {FORMAT!r}. Give a folder that `rl4jax export RUN --out DIR` wrote.")
@@ -41,10 +42,21 @@ def read_file(folder: Path, config: Config, name: str) -> bytes:
     """A file of a bundle, if it still is what was written."""
     if name not in config["files"] or not (folder / name).is_file():
         raise BundleError(f"{folder / name} is missing. Copy the bundle again, whole.")
-    data = (folder / name).read_bytes()
+    try:
+        data = read_bytes(folder / name)
+    except (OSError, ValueError, MemoryError) as error:
+        raise BundleError(f"{folder / name} cannot be read: {error}. Copy the bundle again, whole.") from error
     if digest(data) != config["files"][name]:
         raise BundleError(f"{folder / name} is not the file that was exported: it was changed or cut off. Copy the bundle again.")
     return data
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file of a size that one of ours could have."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise ValueError(f"it has {size:,} bytes; a file of a bundle has at most {MOST_BYTES:,}")
+    return path.read_bytes()
 
 
 def digest(data: bytes) -> str:

@@ -3,43 +3,84 @@
 import json
 import shlex
 
-from .bundle import REPLAY, Config
+from rl4jax.core.figures import plus_minus
+
+from .bundle import CARD, CONFIG, ONNX, REPLAY, STABLEHLO, WEIGHTS, Config
+from .space_words import in_words
+
+TITLES = {"ppo": "PPO", "dqn": "DQN", "impala": "IMPALA", "dreamer": "Dreamer", "bc": "Behavioral cloning", "distill": "Distillation"}
+FILES = {
+    ONNX: "the policy for a batch of any size: ONNX, opset 17, which onnxruntime 1.15 and newer runs, in any language",
+    STABLEHLO: "the same as JAX traced it, without the weights",
+    WEIGHTS: "the weights by name",
+    CONFIG: "spaces, inputs and outputs, the memory at the start, versions, a hash of each file",
+    CARD: "this card",
+    REPLAY: "an episode",
+}
+NEEDS = "With rl4jax, and onnxruntime; on the other runtimes JAX, or onnx for NumPy alone."
 
 
 def write_card(config: Config, name: str, has_replay: bool) -> str:
     """README.md, with front matter. `name` is the folder's: Python that is started inside of it would import what lies there."""
-    env, algorithm, result = config.get("env"), config.get("algorithm") or "policy", config.get("evaluation")
-    title = f"{algorithm} on {env or 'an environment'}"
-    how = "greedy" if result and result.get("greedy", True) else "sampled"
-    scores = f"{result['mean']:.4g} +/- {result['std']:.2g}" if result else "not measured"
-    quoted = json.dumps(env)  # JSON is YAML, whatever the name
-    front = ["---", "library_name: rl4jax", "tags:", "- reinforcement-learning", "- rl4jax", "- onnx", *([f"- {quoted}"] if env else [])]
-    if result and env:
-        front += ["model-index:", f"- name: {json.dumps(title)}", "  results:", "  - task:", "      type: reinforcement-learning"]
-        front += ["    dataset:", f"      name: {quoted}", f"      type: {quoted}"]
-        front += ["    metrics:", "    - type: mean_reward", f"      value: {scores}", "      name: mean_reward"]
-    use = [
-        "from rl4jax import deploy",
-        "",
-        f'act = deploy.load({json.dumps(name, ensure_ascii=False)})  # or runtime="jax", or "numpy"',
-        "action, carry = act(obs)  # carry goes into the next call: act(obs, carry)",
-    ]
+    env, algorithm, result = config.get("env"), config.get("algorithm"), config.get("evaluation")
+    title = " on ".join(filter(None, (TITLES.get(algorithm or "", algorithm) or "A policy", env)))
     parts = [
-        "\n".join([*front, "---"]),
+        _front_matter(title, env, result),
         f"# {title}",
         *([f"![an episode]({REPLAY})"] if has_replay else []),
-        f"Mean return: **{scores}**" + (f" over {result['episodes']} {how} episodes of the exported weights." if result else "."),
-        "## Use\n\nFrom outside of this folder:",
-        "\n".join(["```python", *use, "```"]),
-        f"Or play an episode: `python -m rl4jax.deploy.run {shlex.quote(name)} --env {shlex.quote(str(env))}`." if env else "",
-        "Without Python: `policy.onnx` runs wherever ONNX does. A batch of any size goes in, and comes out.",
-        "## Inputs and outputs",
+        _result(config, result),
+        f"## Use\n\n{NEEDS} From outside of this folder:",
+        "\n".join(["```python", *_code(config, name), "```"]),
+        f"Or play episodes: `python -m rl4jax.deploy.run {shlex.quote(name)} --env {shlex.quote(str(env))}`." if env else "",
+        "## Inputs and outputs\n\n" + _spaces(config),
         _table("input", config["inputs"]),
         _table("output", config["outputs"]),
         _notes(config),
+        "## Files",
+        "\n".join(f"- `{file}`: {what}" for file, what in FILES.items() if file != REPLAY or has_replay),
         f"Made with rl4jax {config['versions'].get('rl4jax', 'from source')}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _front_matter(title: str, env: str | None, result: dict | None) -> str:
+    quoted = json.dumps(env)  # JSON is YAML, whatever the name
+    front = ["---", "library_name: rl4jax", "pipeline_tag: reinforcement-learning", "tags:"]
+    front += ["- reinforcement-learning", "- deep-reinforcement-learning", "- rl4jax", "- onnx", *([f"- {quoted}"] if env else [])]
+    if result and env:
+        front += ["model-index:", f"- name: {json.dumps(title)}", "  results:"]
+        front += ["  - task:", "      type: reinforcement-learning", "      name: reinforcement-learning"]
+        front += ["    dataset:", f"      name: {quoted}", f"      type: {quoted}"]
+        score = plus_minus(result["mean"], result["std"], "+/-")
+        front += ["    metrics:", "    - type: mean_reward", f"      value: {score}", "      name: mean_reward"]
+    return "\n".join([*front, "---"])
+
+
+def _result(config: Config, result: dict | None) -> str:
+    if not result:
+        return "Its mean return was not measured."
+    how = "greedy" if result.get("greedy", True) else "sampled"
+    score = plus_minus(result["mean"], result["std"], "+/-")
+    said = f"Mean return: **{score}** over {result['episodes']} {how} episodes of the exported weights"
+    if not isinstance(config.get("step"), int):
+        return f"{said}."
+    seed = f", seed {config['seed']}" if isinstance(config.get("seed"), int) else ""
+    best = ", the best by evaluation" if config.get("checkpoint") == "best" else ""
+    return f"{said}: those after {config['step']:,} steps{seed}{best}."
+
+
+def _code(config: Config, name: str) -> list[str]:
+    load = f'act = deploy.load({json.dumps(name, ensure_ascii=False)})  # or runtime="jax", or "numpy"'
+    mask = ", mask" if config["mask"] and not config["mask"]["in_obs"] else ""
+    first = f"act(obs, mask=mask)  # mask: {config['mask']['size']} of true (allowed) or false" if mask else "act(obs)"
+    if not config["carry"]:
+        return ["from rl4jax import deploy", "", load, f"action, _ = {first}"]
+    later = f"action, carry = act(obs, carry{mask})  # the next steps: carry is its memory"
+    return ["from rl4jax import deploy", "", load, f"action, carry = {first}", later]
+
+
+def _spaces(config: Config) -> str:
+    return f"Observations are {in_words(config['observation_space'])}, actions {in_words(config['action_space'])}."
 
 
 def _table(kind: str, ports: list[dict]) -> str:
@@ -57,4 +98,6 @@ def _notes(config: Config) -> str:
         notes.append("- `mask` is true where an action is allowed.")
     if config["normalisation"]:
         notes.append("- Observations go in raw: the program normalises them.")
+    if config.get("value"):
+        notes.append(f"- `value`: {config['value']}.")
     return "\n".join(notes)

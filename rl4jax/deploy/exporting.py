@@ -49,8 +49,8 @@ def export(
     """Write the policy of a model for the spaces of `env`, and return its folder.
 
     It takes the most likely action, or with `sample` draws one. With `masked` it takes a mask. `about` goes into `config.json` and the
-    card: `algorithm`, `env`, `evaluation` (`mean`, `std`, `episodes`). `replay` is a GIF. What ONNX answers is compared with JAX first: a
-    bundle that is there already stays if this fails.
+    card: `algorithm`, `env`, `evaluation` (`mean`, `std`, `episodes`), `step`, `seed`, and as `value` what that output is. `replay` is a
+    GIF. What ONNX answers is compared with JAX first: a bundle that is there already stays if this fails.
     """
     require(isinstance(env, VecEnv | GymVecEnv), "deploy.export: env", type(env).__name__, "an rl.VecEnv or rl.GymVecEnv")
     require(replay is None or isinstance(replay, bytes), "deploy.export: replay", type(replay).__name__, "the bytes of a GIF")
@@ -88,7 +88,7 @@ def check_about(about: Any) -> None:
             f"deploy.export: about = {about!r} cannot be written as JSON: {error}. Give strings, lists, dicts and finite numbers, "
             f"as float(x) of an array."
         ) from error
-    for name in ("algorithm", "env"):
+    for name in ("algorithm", "env", "value"):
         require(isinstance(about.get(name), str | None), f"deploy.export: about[{name!r}]", about.get(name), "a text")
     result = about.get("evaluation")
     complete = isinstance(result, dict) and all(isinstance(result.get(name), int | float) for name in EVALUATION)

@@ -18,6 +18,8 @@ def make_engine(folder: Path, config: Config) -> Engine:
     try:
         import onnx
         from onnx.reference import ReferenceEvaluator
+
+        from .numpy_products import Gemm, MatMul
     except ImportError as error:
         raise missing_extra("deploy.load(runtime='numpy')", extra="onnx") from error
     data = read_file(folder, config, ONNX)
@@ -25,7 +27,7 @@ def make_engine(folder: Path, config: Config) -> Engine:
         model = onnx.load_model_from_string(data)
         if any(isinstance(part, onnx.TensorProto) and part.external_data for part in messages(model)):
             raise ValueError("it keeps weights in other files, which no exported policy does.")
-        program = ReferenceEvaluator(model)
+        program = ReferenceEvaluator(model, new_ops=[MatMul, Gemm])
     except Exception as error:
         raise BundleError(f"{folder / ONNX} is no program that onnx can run: {error}") from error
 

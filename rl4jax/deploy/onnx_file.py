@@ -4,7 +4,7 @@ import contextlib
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 
 from rl4jax.core.errors import missing_extra
 
+from .blame import blamed
 from .errors import ExportError
 from .jaxpr import as_function, operations
 from .onnx_biases import with_biases
@@ -21,28 +22,40 @@ from .program import Port, Program
 if TYPE_CHECKING:
     import onnx
 
+OPSET, IR_VERSION = 17, 8  # of 2022: game engines and phones lag behind, and no policy of ours needs more
+
 
 def to_onnx(program: Program) -> "onnx.ModelProto":
     """The program for a batch of any size, its weights inside."""
     function = with_own_outputs(as_function(trace(program)))
+    try:
+        model = convert(function, program.inputs, program.outputs)
+    except ImportError:  # the extra is missing: no fault of the policy
+        raise
+    except Exception as error:  # of many kinds, by what jax2onnx met
+        unknown = re.search(r"No plugins? registered for primitive '?\"?([\w.]+)", str(error))
+        raise cannot_export(program, f"ONNX has no {unknown[1]!r}" if unknown else f"jax2onnx said {first_line(error)}") from error
+    del model.graph.value_info[:]  # jax2onnx gets some ranks wrong; whoever runs it infers them
+    return with_biases(model)
+
+
+def convert(function: Callable[..., list[Any]], inputs: Sequence[Port], outputs: Sequence[Port]) -> "onnx.ModelProto":
+    """A function of one example as ONNX for a batch of any size."""
     with _quietly(), _restored():
         try:
             import jax2onnx
         except ImportError as error:
             raise missing_extra("Export to ONNX", extra="onnx") from error
-        try:
-            model = jax2onnx.to_onnx(
-                jax.vmap(function),
-                [Batch(port) for port in program.inputs],
-                model_name="policy",
-                input_names=[port.name for port in program.inputs],
-                output_names=[port.name for port in program.outputs],
-            )
-        except Exception as error:  # of many kinds, by what jax2onnx met
-            unknown = re.search(r"No plugins? registered for primitive '?\"?([\w.]+)", str(error))
-            raise cannot_export(program, f"ONNX has no {unknown[1]!r}" if unknown else f"jax2onnx said {first_line(error)}") from error
-    del model.graph.value_info[:]  # jax2onnx gets some ranks wrong; whoever runs it infers them
-    return with_biases(model)
+        model = jax2onnx.to_onnx(
+            jax.vmap(function),
+            [Batch(port) for port in inputs],
+            model_name="policy",
+            opset=OPSET,
+            input_names=[port.name for port in inputs],
+            output_names=[port.name for port in outputs],
+        )
+    model.ir_version = IR_VERSION
+    return model
 
 
 def trace(program: Program) -> jex.ClosedJaxpr:
@@ -72,11 +85,16 @@ class Batch:
 
 
 def cannot_export(program: Program, why: str) -> ExportError:
-    """The error that says why, and which operations there are to blame."""
-    names = ", ".join(sorted(operations(trace(program).jaxpr)))
-    return ExportError(
-        f"deploy.export: this policy cannot be exported: {why.rstrip('.')}. Its operations are {names}. Write the model without that one."
-    )
+    """The error that says why, and which operations are to blame: those that cannot be converted by themselves either, or else all."""
+    traced = trace(program)
+    names = blamed(traced, as_bytes)
+    everything = ", ".join(sorted(operations(traced.jaxpr)))
+    fault = f"By themselves these fail: {', '.join(names)}. Write the model without them" if names else f"Its operations are {everything}"
+    return ExportError(f"deploy.export: this policy cannot be exported: {why.rstrip('.')}. {fault}.")
+
+
+def as_bytes(function: Callable[..., list[Any]], inputs: Sequence[Port], outputs: Sequence[Port]) -> bytes:
+    return convert(function, inputs, outputs).SerializeToString()
 
 
 def first_line(error: BaseException) -> str:

@@ -75,9 +75,14 @@ class Policy:
 
     def _answers(self, inputs: Arrays, names: list[str]) -> Arrays:
         try:
-            return self.engine(inputs, names)
+            answers = self.engine(inputs, names)
         except Exception as error:  # each engine has errors of its own
             raise BundleError(f"{self}: its program failed: {str(error).rstrip('.')}. Export the policy again.") from error
+        asked = len(next(iter(inputs.values())))
+        if any(np.shape(answers[name])[:1] != (asked,) for name in names):
+            shapes = {name: np.shape(answers[name]) for name in names}
+            raise BundleError(f"{self}: its program answers {shapes} to {asked} observations. Export the policy again.")
+        return answers
 
     def check_program(self) -> None:
         """Raise unless it answers to zeros with all that the config says."""

@@ -10,10 +10,12 @@ import gymnasium
 import numpy as np
 
 from rl4jax.core.errors import EnvError, Rl4JaxError, require
+from rl4jax.core.figures import plus_minus
 
 from .codec import SpaceSpec
 from .errors import BundleError
 from .policy import RUNTIMES, Policy, load
+from .space_words import in_words
 
 GYM = "gym:"
 
@@ -25,6 +27,10 @@ def make_env(name: str) -> gymnasium.Env:
         if name.startswith(GYM):
             return gymnasium.make(name.removeprefix(GYM))
         return gymnasium.make(f"rl4jax/{own}-v0", **{key: ast.literal_eval(value) for key, _, value in (f.partition("=") for f in fields)})
+    except ModuleNotFoundError as error:  # of what a built-in needs, or Gymnasium's own
+        missing = f"{error.name} is not installed"
+        instead = "gym:ID needs no JAX: --env gym:CartPole-v1" if error.name == "jax" else f"Install it: pip install {error.name}"
+        raise EnvError(f"--env {name} cannot be made: {missing}. {instead}.") from error
     except (gymnasium.error.Error, ImportError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise EnvError(f"--env {name} cannot be made: {error} Give gym:ID, or a built-in such as CartPole.") from error
 
@@ -55,13 +61,16 @@ def play(policy: Policy, env: gymnasium.Env, num_episodes: int, seed: int = 0) -
     """The returns of whole episodes."""
     spec = policy.config["action_space"]
     if not same_actions(spec, env.action_space):
-        raise EnvError(f"env has actions {env.action_space}, but the policy's are {spec}. Give the environment that it was trained in.")
+        own = in_words(spec)
+        raise EnvError(f"env has actions {env.action_space}, but the policy's are {own}. Give the environment that it was trained in.")
     returns = np.zeros(num_episodes)
     for i in range(num_episodes):
         obs, info = env.reset(seed=seed + i)
         carry, over = None, False
         while not over:
             action, carry = policy(obs, carry, mask_of(policy, env, info))
+            if not env.action_space.contains(action):
+                raise BundleError(f"{policy}: its action {action!r} is none of {env.action_space}. Export the policy again.")
             obs, reward, terminated, truncated, info = env.step(action)
             returns[i] += float(reward)
             over = terminated or truncated
@@ -94,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Rl4JaxError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{name} on {flags.runtime}: return {returns.mean():.4g} ± {returns.std():.2g} over {len(returns)} episodes")
+    print(f"{name} on {flags.runtime}: return {plus_minus(returns.mean(), returns.std())} over {len(returns)} episodes")
     return 0
 
 

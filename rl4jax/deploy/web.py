@@ -49,13 +49,14 @@ ENVS = {
     "Catch": Played(("rows", "columns", 1), {"rows": 10, "columns": 5}),
 }
 # Gymnasium's environments that move exactly as ours; a test of ours compares each.
-SAME = {
+GYMNASIUM = {
     "gym:CartPole-v0": "CartPole,max_steps=200",
     "gym:CartPole-v1": "CartPole",
     "gym:Pendulum-v1": "Pendulum",
     "gym:MountainCar-v0": "MountainCar",
     "gym:Acrobot-v1": "Acrobot",
-} | {f"gym:rl4jax/{name}-v0": name for name in ENVS}
+}
+SAME = GYMNASIUM | {f"gym:rl4jax/{name}-v0": name for name in ENVS}
 
 
 def write_page(bundle: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
@@ -87,7 +88,7 @@ def parse_env(typed: str | None) -> tuple[str, dict[str, Any]]:
         raise BundleError('config.json has no "env", so the page cannot know what to play. Export with about={"env": "CartPole"}.')
     name, *parts = SAME.get(typed, typed).split(",")
     if name not in ENVS:
-        raise BundleError(f"The page cannot play {typed!r}: it has no JavaScript version. {did_you_mean(typed, [*ENVS, *SAME])}")
+        raise BundleError(f"The page cannot play {typed!r}: it has no JavaScript version. {did_you_mean(typed, [*ENVS, *GYMNASIUM])}")
     return name, dict(_field(part, typed) for part in parts)
 
 

@@ -34,6 +34,7 @@ def test_a_run_becomes_a_bundle_that_acts_alike(run, capsys):
         True,
     )
     assert len(config["normalisation"]["mean"]["obs"]) == 3
+    assert config["value"] == "expected discounted return, of rewards divided by their running spread"
     assert (run / "bundle" / "replay.gif").stat().st_size > 1000
     theirs, ours = deploy.load(run / "bundle"), load_policy(run)
     carry = our_carry = None
@@ -58,6 +59,14 @@ def test_episodes_are_played_from_a_shell(run, capsys):
     assert capsys.readouterr().out.startswith("gym:Pendulum-v1 on onnxruntime: return -")
     assert play_command.main([str(run / "bundle"), "--env", "gym:Nothing-v1"]) == 2
     assert "--env gym:Nothing-v1 cannot be made" in capsys.readouterr().err
+
+
+def test_what_the_page_cannot_play_is_said_before_the_work(tmp_path, capsys):
+    path = tmp_path / "memory"
+    assert main(["train", "ppo", "Memory", *TINY, "--total-steps", "64", "--out", str(path), "--quiet", "--json"]) == 0
+    assert main(["export", str(path), "--web", str(tmp_path / "page")]) == 2
+    assert "The page cannot play 'Memory'" in capsys.readouterr().err
+    assert not (path / "bundle").exists()
 
 
 def test_mistakes(run, tmp_path, capsys):

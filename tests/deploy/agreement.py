@@ -1,5 +1,7 @@
 """Whether a bundle does what its model does, on each runtime: for random observations, and in whole episodes."""
 
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,13 +50,20 @@ def assert_agree(model, env, masked, folder):
     for runtime in deploy.RUNTIMES:
         policy = deploy.load(folder, runtime)
         named = dict(zip(policy._carry, jax.tree.leaves(carry), strict=True)) or None
-        answer = policy.outputs(obs, named, mask)
+        answer = in_chunks(policy, obs, named, mask)
         jax.tree.map(close_actions, answer["action"], action)
         for name, want in said.items():
             np.testing.assert_allclose(answer[name], want, rtol=1e-5, atol=1e-5, err_msg=f"{runtime}: {name}")
         np.testing.assert_allclose(answer["value"], value, rtol=1e-5, atol=1e-5)
         for got, want in zip((answer["carry"] or {}).values(), jax.tree.leaves(next_carry), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def in_chunks(policy, *given):
+    """What is said of all, a thousand at a time: NumPy keeps everything in between."""
+    slices = [slice(start, start + 1000) for start in range(0, NUM, 1000)]
+    parts = [policy.outputs(*jax.tree.map(operator.itemgetter(part), given)) for part in slices]
+    return jax.tree.map(lambda *x: np.concatenate(x), *parts)
 
 
 def close_actions(got, want):

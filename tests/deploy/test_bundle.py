@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -144,10 +145,33 @@ class Sorted(eqx.Module):
         return rl.nn.Categorical(jax.lax.linalg.qr(jnp.outer(obs, obs))[0][0, :2]), obs.sum()
 
 
+class Through(eqx.Module):
+    """Sends what it sees through a function."""
+
+    function: Callable = eqx.field(static=True)
+
+    def __call__(self, obs):
+        return rl.nn.Categorical(self.function(obs)[:2]), obs.sum()
+
+
 def test_what_cannot_be_exported_is_named(tmp_path):
-    with pytest.raises(deploy.ExportError, match=r"cannot be exported: .*Its operations are .*qr"):
-        deploy.export(Sorted(), rl.VecEnv(rl.envs.CartPole(), 2), tmp_path)
+    env = rl.VecEnv(rl.envs.CartPole(), 2)
+    with pytest.raises(deploy.ExportError, match=r"cannot be exported: .*By themselves these fail: .*qr"):
+        deploy.export(Sorted(), env, tmp_path)
     assert not (tmp_path / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda obs: (jax.debug.print("{}", obs), obs)[1], "debug_print"),  # of which jax2onnx says something else
+        (lambda obs: jax.scipy.special.gammainc(jnp.abs(obs) + 1, jnp.abs(obs) + 0.5), "igamma"),  # which it converts, but wrongly
+    ],
+)
+def test_an_operation_that_the_converter_does_not_name_is_named(function, name, tmp_path):
+    env = rl.VecEnv(rl.envs.CartPole(), 2)
+    with pytest.raises(deploy.ExportError, match=f"By themselves these fail: {name}. Write the model without"):
+        deploy.export(Through(function), env, tmp_path)
 
 
 def test_spaces_with_parts_and_other_countings(tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 import shutil
 
@@ -353,11 +354,36 @@ def test_a_bundle_cannot_have_a_module_imported(bundle, tmp_path, monkeypatch, c
     assert (tmp_path / "ran").exists(), "but who types it, wants it"
 
 
+@pytest.mark.parametrize("name", ["config.json", "policy.onnx"])
+def test_files_of_a_size_that_none_has(bundle, name):
+    os.truncate(bundle / name, 10**12)  # takes no room
+    with pytest.raises(deploy.BundleError, match=r"cannot be read: it has 1,000,000,000,000 bytes"):
+        deploy.load(bundle)
+
+
+def test_answers_of_another_number_than_questions(original):
+    policy = deploy.load(original)
+    few = Policy(policy.config, lambda inputs, names: {name: x[:1] for name, x in policy.engine(inputs, names).items()})
+    obs, mask = np.zeros((3, 4)), np.ones((3, 4), bool)
+    assert len(policy(obs, None, mask)[0]) == 3
+    with pytest.raises(deploy.BundleError, match=r"its program answers .*action.* to 3 observations"):
+        few(obs, None, mask)
+
+
+def test_an_action_that_is_none(original):
+    policy = deploy.load(original)
+    wild = Policy(
+        policy.config, lambda inputs, names: {name: x + (name == "action") * 777 for name, x in policy.engine(inputs, names).items()}
+    )
+    with pytest.raises(deploy.BundleError, match=re.escape("is none of Discrete(4)")):
+        run.play(wild, run.make_env("GridWorld"), 1)
+
+
 def test_mistakes_of_the_command(original, capsys):
     assert play(original, "--seed", -5) == 2
     assert "--seed = -5 must be an integer of at least 0" in capsys.readouterr().err
     assert play(original, "--env", "gym:CartPole-v1", "--episodes", 1) == 2
-    assert "env has actions Discrete(2), but the policy's are" in capsys.readouterr().err
+    assert "env has actions Discrete(2), but the policy's are Discrete(" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import functools
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -45,6 +47,19 @@ def test_all_runtimes_sample_alike(kind, tmp_path):
     ours, *others = (deploy.load(folder, runtime, seed=1)(obs, None, mask) for runtime in deploy.RUNTIMES)
     for theirs in others:
         jax.tree.map(close_actions, theirs, ours)
+
+
+def test_numpy_rounds_equal_columns_alike(tmp_path):
+    """Before much is learned a critic's mirror bins say the same, and whatever differs between them is weighed by e^20."""
+    model, env, _ = build("dreamer, choice")
+    last = model.value.last
+    half = jax.random.normal(jax.random.key(4), (last.weight.shape[0], last.weight.shape[1] // 2))
+    mirrored = jnp.concatenate([half, jnp.zeros((len(half), 1)), half[:, ::-1]], 1)
+    model = eqx.tree_at(lambda x: (x.value.last.weight, x.value.last.bias), model, (mirrored, jnp.zeros_like(last.bias)))
+    folder = deploy.export(model, env, tmp_path)
+    obs = random_obs(env.single_observation_space, np.random.default_rng(0))
+    for runtime in deploy.RUNTIMES:
+        assert np.abs(deploy.load(folder, runtime).outputs(obs)["value"]).max() < 1e-5, runtime
 
 
 def test_sampled_actions_are_as_frequent_as_their_probabilities(tmp_path):

@@ -35,6 +35,7 @@ def command(argv: Sequence[str]) -> int:
 
     from rl4jax.collect.evaluation import evaluate
     from rl4jax.core.errors import require
+    from rl4jax.core.figures import plus_minus
 
     from ..build import load_run
     from ..environment import close, make_eval_env
@@ -57,5 +58,5 @@ def command(argv: Sequence[str]) -> int:
         else:
             how = "sampled actions" if flags.sample else "greedy"
             place = f"{run.options.env}, {run.place(step)}"
-            print(f"{place}: return {mean:.4g} ± {std:.2g} over {count} episodes, {how}", file=stdout)
+            print(f"{place}: return {plus_minus(mean, std)} over {count} episodes, {how}", file=stdout)
     return 0

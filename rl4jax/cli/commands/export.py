@@ -25,7 +25,7 @@ class ExportFlags:
     out: str | None = None
     """The folder of the bundle; none: `bundle` in that of the run."""
     web: str | None = None
-    """Also write a page there that plays the policy in a browser; for the built-in environments."""
+    """Also write a page there that plays the policy in a browser: CartPole, Pendulum, MountainCar, Acrobot, GridWorld or Catch."""
     which: Literal["latest", "best"] = "latest"
     """The newest checkpoint, or the best by evaluation."""
     sample: bool = False
@@ -40,7 +40,9 @@ def command(argv: Sequence[str]) -> int:
 
     from rl4jax.collect.evaluation import evaluate
     from rl4jax.core.errors import require
+    from rl4jax.core.figures import plus_minus
     from rl4jax.deploy.exporting import export
+    from rl4jax.deploy.web import parse_env, write_page
 
     from ..build import load_run
     from ..environment import close, make_eval_env
@@ -51,6 +53,8 @@ def command(argv: Sequence[str]) -> int:
     run = load_run(flags.run)
     step, state = run.need(flags.which)
     name, model = run.options.env, state.policy
+    if flags.web:
+        parse_env(name)  # before the work: the page has only some environments
     try:
         games = make_eval_env(name, flags.episodes)
         try:
@@ -61,6 +65,9 @@ def command(argv: Sequence[str]) -> int:
             "algorithm": run.algorithm.name,
             "env": name,
             "step": step,
+            "seed": run.options.seed,
+            "checkpoint": flags.which,
+            "value": meaning_of_value(run),
             "evaluation": {
                 "mean": float(result.mean),
                 "std": float(result.std),
@@ -72,14 +79,20 @@ def command(argv: Sequence[str]) -> int:
         export(model, run.env, out, masked=has_masks(run.env), sample=flags.sample, about=about, replay=picture(run, model, flags.sample))
     finally:
         close(run.env)
-    print(f"{out}: return {float(result.mean):.4g} ± {float(result.std):.2g} over {len(result.returns)} episodes")
+    print(f"{out}: return {plus_minus(float(result.mean), float(result.std))} over {len(result.returns)} episodes")
     print(f"  play   python -m rl4jax.deploy.run {out}")
     print(f"  serve  {hint('serve', out)}")
     if flags.web:
-        from rl4jax.deploy.web import write_page
-
         print(f"  look   python -m http.server --directory {write_page(out, Path(flags.web))}")
     return 0
+
+
+def meaning_of_value(run: "AbstractRun") -> str:
+    """What the output `value` is: rewards may have been scaled, and to clone is to learn no critic."""
+    if run.algorithm.name == "bc":
+        return "nothing: cloning teaches no critic"
+    scaled = run.algorithm.name == "ppo" and run.cfg.normalize_reward
+    return "expected discounted return" + (", of rewards divided by their running spread" if scaled else "")
 
 
 def picture(run: "AbstractRun", model: "Model", sample: bool) -> bytes | None:

@@ -18,7 +18,7 @@ class ServeFlags:
     """What `rl4jax export RUN --out DIR` wrote."""
     host: str = "127.0.0.1"
     """Where to listen: this machine only; 0.0.0.0 for all that can reach it."""
-    port: int = 8000
+    port: int = 8080
     """0 for any that is free."""
     token: str | None = None
     """What clients must send as `Authorization: Bearer TOKEN`; better set RL4JAX_TOKEN, which no list of processes shows."""

@@ -1,5 +1,7 @@
 import { Canvas } from "./canvas.js";
 import { makeEnv } from "./envs/index.js";
+import { minus, plusMinus } from "./numbers.js";
+import { readOptions } from "./options.js";
 import { Panel, softmax } from "./panel.js";
 import { Player } from "./player.js";
 import { Policy } from "./policy.js";
@@ -14,18 +16,19 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowD
 const SIGNS = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓" };
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** `?engine=wasm` or `webgpu`, `?seed=1`, `?speed=4`, `?paused`: for tinkerers, and for tests. */
-async function main(options) {
+async function main() {
+  const options = readOptions(location.search, Array.from(speeds(), (input) => input.value));
+  if (options.wrong.length) $("notice").textContent = `In the address: ${options.wrong.join(" ")}`;
   const [page, config, model] = await Promise.all([load("page.json", "json"), load("config.json", "json"), load("policy.onnx", "arrayBuffer")]);
-  const random = new Random(options.has("seed") ? Number(options.get("seed")) : undefined);
+  const random = new Random(options.seed);
   const env = makeEnv(page.env, page.fields);
   describe(config, page);
   $("message").textContent = "Loading what computes the policy";
-  const policy = await Policy.load(config, model, random, { wanted: options.get("engine") ?? "auto", progress });
+  const policy = await Policy.load(config, model, random, { wanted: options.engine, progress });
   const player = new Player(env, policy, random);
   const show = new Show(player, config);
-  show.setSpeed(options.get("speed") ?? "1");
-  show.setPlaying(!options.has("paused"));
+  show.setSpeed(options.speed);
+  show.setPlaying(!options.isPaused);
   window.rl4jax = {
     env, policy, player,
     play: () => show.setPlaying(true),
@@ -35,10 +38,12 @@ async function main(options) {
     reset: () => show.again(),
     state: () => ({ ...player.state, episode: player.episode, return: player.total, returns: [...player.returns], ...player.end }),
   };
-  $("cover").hidden = true;
+  $("controls").disabled = false;
   document.body.dataset.state = "ready";
   show.run();
 }
+
+const speeds = () => document.querySelectorAll("[name=speed]");
 
 async function load(name, as) {
   const answer = await fetch(name);
@@ -51,9 +56,9 @@ function describe({ algorithm, evaluation }, { env, fields }) {
   const title = `${algorithm ? (names[algorithm] ?? algorithm.toUpperCase()) : "A policy"} on ${env}`;
   document.title = title;
   $("title").textContent = title;
-  const score = evaluation ? `return ${Number(evaluation.mean.toPrecision(4))} ± ${Number(evaluation.std.toPrecision(2))} over ${evaluation.episodes} episodes` : "";
-  const size = Object.entries(fields).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ");
-  $("subtitle").textContent = [size, score, "trained with rl4jax, plays in your browser"].filter(Boolean).join(" · ");
+  const score = evaluation ? `return ${plusMinus(evaluation.mean, evaluation.std)} over ${evaluation.episodes} episodes` : "";
+  const size = Object.entries(fields).map(([name, value]) => `${name.replaceAll("_", " ")} ${minus(String(value))}`).join(", ");
+  $("subtitle").textContent = [size, score, "trained with rl4jax, plays in your browser"].filter(Boolean).join("\u00a0· ");
 }
 
 function progress(done, total) {
@@ -65,11 +70,9 @@ function progress(done, total) {
 
 function fail(error) {
   document.body.dataset.state = "failed";
-  $("cover").classList.add("failed");
-  $("cover").hidden = false;
   $("progress").hidden = true;
   $("message").textContent = error?.message ?? String(error);
-  for (const control of document.querySelectorAll("button, input")) control.disabled = true;
+  $("controls").disabled = true;
 }
 
 /** The page while it plays: time, controls and picture. */
@@ -82,7 +85,7 @@ class Show {
     this.heldUntil = 0;
     this.busy = false;
     this.spokenAt = -Infinity;
-    this.trail = [];
+    this.forget();
     this.cost = null; // milliseconds of a step, averaged
     this.nudge = null; // what a push showed last: {force, until}
     const [left, bottom, right, top] = player.env.view;
@@ -96,7 +99,9 @@ class Show {
     $("play").onclick = () => this.setPlaying(!this.playing);
     $("step").onclick = () => (this.setPlaying(false), this.step());
     $("again").onclick = () => this.again();
-    for (const input of document.querySelectorAll("[name=speed]")) input.onchange = () => this.setSpeed(input.value);
+    for (const input of speeds()) input.onchange = () => this.setSpeed(input.value);
+    // A pointer leaves no focus behind, else keys would go to what it clicked. Later, for a label gives its input the focus only then.
+    $("controls").onclick = (event) => event.detail > 0 && setTimeout(() => document.activeElement.blur());
     const ways = env.constructor.name === "GridWorld" ? ["ArrowLeft", "ArrowUp", "ArrowDown", "ArrowRight"] : ["ArrowLeft", "ArrowRight"];
     this.ways = new Set(ways);
     const word = document.createElement("span");
@@ -136,16 +141,22 @@ class Show {
 
   /** Pull at what is played while a finger or button is down. */
   pointer(element) {
+    let isPull; // the first move of a finger may be that of a scroll, of which there will be no second
     const at = (event) => {
       const { left, top } = element.getBoundingClientRect();
       this.player.target = this.canvas.toWorld([event.clientX - left, event.clientY - top]);
+      $("hint").hidden = true; // it has been understood
     };
     element.onpointerdown = (event) => {
       element.setPointerCapture(event.pointerId);
-      at(event);
-      $("hint").hidden = true; // it has been understood
+      isPull = event.pointerType !== "touch";
+      if (isPull) at(event);
     };
-    element.onpointermove = (event) => this.player.target && at(event);
+    element.onpointermove = (event) => {
+      if (!element.hasPointerCapture(event.pointerId)) return;
+      if (isPull) at(event);
+      isPull = true;
+    };
     element.onpointerup = element.onpointercancel = () => (this.player.target = null);
   }
 
@@ -157,9 +168,9 @@ class Show {
   }
 
   setSpeed(speed) {
-    this.speed = Number(speed) > 0 ? Number(speed) : 1;
+    this.speed = speed === "max" ? Infinity : Number(speed);
     this.due = Math.min(this.due, 1);
-    for (const input of document.querySelectorAll("[name=speed]")) input.checked = Number(input.value) === this.speed;
+    for (const input of speeds()) input.checked = input.value === speed;
   }
 
   push(force) {
@@ -172,7 +183,13 @@ class Show {
     this.player.begin();
     this.heldUntil = 0;
     this.due = 0;
+    this.forget();
+  }
+
+  /** What was drawn of the last episode: its path, and how it ended. */
+  forget() {
     this.trail = [];
+    this.flash = null;
   }
 
   async step() {
@@ -185,7 +202,8 @@ class Show {
     else if (player.decision) {
       const took = performance.now() - start;
       this.cost = this.cost === null ? took : 0.9 * this.cost + 0.1 * took;
-    } else this.trail = []; // a new episode
+    } else if (this.playing) this.trail = []; // a new episode: how the last one ended is still to be read, if this one came at once
+    else this.forget();
   }
 
   /** Where the tip went in the last step, as far as it is shown. */
@@ -246,7 +264,7 @@ class Show {
     canvas.trail([...this.trail, ...this.path(fraction)], "orange", 5 / canvas.scale);
     env.draw(canvas, state, decision && !player.end ? { action: decision.action, strength: strength(decision) } : null);
     this.drawPush(now, env.handle(state));
-    panel.decision(decision, env.mask?.(player.before));
+    panel.decision(decision);
     panel.value(player.values);
     panel.episode(player);
     $("flash").hidden = !(this.flash && now < this.flash.until);
@@ -275,5 +293,4 @@ function strength({ action, said }) {
   return said.logits && !Array.isArray(action) ? softmax(said.logits)[action] : 1;
 }
 
-document.body.dataset.state = "loading";
-main(new URLSearchParams(location.search)).catch(fail);
+main().catch(fail);

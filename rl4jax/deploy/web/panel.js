@@ -1,36 +1,32 @@
 /** The numbers beside the picture. */
 
+import { scale, show } from "./numbers.js";
+
 const $ = (id) => document.getElementById(id);
 const MOST_EPISODES = 20;
 const MOST_VALUES = 200;
 
-/** Few digits, and a real minus sign. What changes all the time keeps its decimals, so that it does not jump. */
-function show(x, steady = false) {
-  if (!Number.isFinite(x)) return "–";
-  const size = Math.abs(x);
-  const digits = (Number.isInteger(x) && !steady) || size >= 1000 ? 0 : size >= 100 ? 1 : 2;
-  return x.toFixed(digits).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
-}
-
 export class Panel {
   constructor(env, config) {
-    this.env = env;
-    this.range = [Infinity, -Infinity]; // of the values so far
+    this.range = [Infinity, -Infinity]; // of the values so far, in all episodes
+    this.isMasked = Boolean(config.mask); // else nobody told the policy, and all is allowed
     this.kind = ["logits", "q_values"].find((name) => config.outputs.some((port) => port.name === name)) ?? "action";
     const isChoice = config.action_space.type === "Discrete";
     $("policy-title").innerHTML = { logits: "Policy <small>probability of each action</small>", q_values: "Policy <small>value of each action</small>" }[this.kind]
       ?? "Policy <small>what it does</small>";
-    this.names = isChoice ? env.actions : [env.torque, ...(config.outputs.some((port) => port.name === "mean") ? ["mean"] : [])];
+    const isDrawn = config.noise.length > 0 && config.outputs.some((port) => port.name === "mean"); // else the action is the mean
+    this.names = isChoice ? env.actions : [env.torque, ...(isDrawn ? ["mean"] : [])];
     this.limit = Array.isArray(config.action_space.high) ? config.action_space.high[0] : config.action_space.high;
     this.bars = this.names.map((name) => bar(name, !isChoice || this.kind === "q_values"));
     $("bars").replaceChildren(...this.bars);
     $("value-card").hidden = !config.outputs.some((port) => port.name === "value");
+    $("value-meaning").textContent = config.value ?? "the value its critic gives";
   }
 
-  /** What the policy said of the last step. */
-  decision(decision, mask) {
-    if (!decision) return;
-    const { action, said } = decision;
+  /** What the policy said of the last step; null before the first. */
+  decision(decision) {
+    if (!decision) return this.bars.forEach((row) => fill(row, 0, "–", false, false));
+    const { action, said, mask } = decision;
     if (Array.isArray(action)) {
       const numbers = [action[0], said.mean?.[0]];
       this.bars.forEach((row, i) => fill(row, numbers[i] / this.limit, show(numbers[i], true), i === 0, true));
@@ -40,24 +36,25 @@ export class Panel {
     const most = Math.max(...numbers.map(Math.abs)) || 1;
     const isValue = this.kind === "q_values";
     this.bars.forEach((row, i) => {
-      fill(row, isValue ? numbers[i] / most : numbers[i], isValue ? show(numbers[i], true) : `${Math.round(100 * numbers[i])} %`, i === action, isValue);
-      row.classList.toggle("off", mask?.[i] === false);
+      const isOff = this.isMasked && !mask[i];
+      const words = isOff ? "not allowed" : isValue ? show(numbers[i], true) : `${Math.round(100 * numbers[i])} %`;
+      fill(row, isValue ? numbers[i] / most : numbers[i], words, i === action, isValue);
+      row.classList.toggle("off", isOff);
     });
   }
 
+  /** The values of this episode, on a scale for those of all episodes: it may only grow. */
   value(values) {
-    if (!values.length) return;
     const now = values.at(-1);
-    this.range = [Math.min(this.range[0], now), Math.max(this.range[1], now)];
-    const [low, high] = [Math.min(this.range[0], 0), Math.max(this.range[1], 0)];
-    fill($("value-bar"), high > low ? (now - low) / (high - low) : 0, show(now, true), false, false);
+    $("value").textContent = show(now, true);
     const shown = values.slice(-MOST_VALUES);
-    const [least, most] = [Math.min(...shown), Math.max(...shown)];
-    const span = Math.max(most - least, 0.005 * Math.max(Math.abs(least), Math.abs(most)), 1e-6); // what hardly changes looks so
-    const place = (x) => 0.5 + (x - (least + most) / 2) / span;
+    this.range = [Math.min(this.range[0], ...shown), Math.max(this.range[1], ...shown)];
+    if (this.range[0] > this.range[1]) return; // none so far
+    const { bottom, top, words } = scale(...this.range);
+    [$("least").textContent, $("most").textContent] = words;
     const width = Math.max(shown.length - 1, 40);
-    const points = shown.map((x, i) => `${((100 * i) / width).toFixed(2)},${(29 - 28 * place(x)).toFixed(2)}`);
-    document.querySelector("#spark polyline").setAttribute("points", points.join(" "));
+    const points = shown.map((x, i) => `${((100 * i) / width).toFixed(2)},${((100 * (top - x)) / (top - bottom)).toFixed(2)}`);
+    $("spark").setAttribute("points", points.join(" "));
   }
 
   episode(player) {

@@ -26,12 +26,13 @@ export class Player {
     const drag = this.drag();
     if (drag) this.push(drag);
     const { env, state, episode } = this;
-    const decision = await this.policy.decide(env.observe(state), env.mask?.(state));
+    const mask = env.mask?.(state);
+    const decision = await this.policy.decide(env.observe(state), mask);
     if (this.episode !== episode) return; // somebody began a new episode meanwhile
     const { state: next, reward, terminated, truncated } = env.step(this.state, decision.action);
     this.before = this.state;
     this.state = next;
-    this.decision = decision;
+    this.decision = { ...decision, mask };
     this.total += reward;
     if (decision.said.value) this.values.push(decision.said.value[0]);
     if (terminated || truncated) {

@@ -11,15 +11,16 @@ const COMMANDS = {
   async open({ url, width, height, scheme, motion }) {
     await page?.context().close();
     seen = { errors: [], requests: [] };
+    const isPhone = Math.min(width, height) < 600;
     const context = await browser.newContext({
-      viewport: { width, height }, colorScheme: scheme, reducedMotion: motion, deviceScaleFactor: width < 600 ? 2 : 1, hasTouch: width < 600,
+      viewport: { width, height }, colorScheme: scheme, reducedMotion: motion, deviceScaleFactor: isPhone ? 2 : 1, hasTouch: isPhone,
     });
     page = await context.newPage();
     page.on("console", (message) => message.type() === "error" && seen.errors.push(message.text()));
     page.on("pageerror", (error) => seen.errors.push(String(error)));
     page.on("request", (request) => seen.requests.push(request.url()));
     await page.goto(url);
-    await page.waitForFunction(() => ["ready", "failed"].includes(document.body.dataset.state), null, { timeout: 120_000 });
+    await page.waitForFunction(() => ["ready", "failed", "file"].includes(document.body.dataset.state), null, { timeout: 120_000 });
   },
   evaluate: ({ script, given }) => page.evaluate(`(async (given) => { ${script} })(${JSON.stringify(given ?? null)})`),
   async wait({ until }) {
@@ -28,6 +29,7 @@ const COMMANDS = {
     throw new Error(`After a minute, still not: ${until}`);
   },
   screenshot: ({ path, whole }) => page.screenshot({ path, fullPage: whole }).then(() => null),
+  resize: ({ width, height }) => page.setViewportSize({ width, height }),
   press: ({ key }) => page.keyboard.press(key),
   click: ({ what }) => page.locator(what).click(),
   async drag({ from, to, milliseconds }) {
@@ -36,6 +38,15 @@ const COMMANDS = {
     await page.mouse.move(...to, { steps: 5 });
     await page.waitForTimeout(milliseconds);
     await page.mouse.up();
+  },
+  /** A finger: the page scrolls by it as by a real one. */
+  async swipe({ from, to }) {
+    const session = await page.context().newCDPSession(page);
+    const touch = (type, ...touchPoints) => session.send("Input.dispatchTouchEvent", { type, touchPoints });
+    const along = (part) => ({ x: from[0] + part * (to[0] - from[0]), y: from[1] + part * (to[1] - from[1]) });
+    await touch("touchStart", along(0));
+    for (let i = 1; i <= 10; i++) await touch("touchMove", along(i / 10));
+    await touch("touchEnd");
   },
   seen: () => seen,
 };

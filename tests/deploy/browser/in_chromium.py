@@ -1,5 +1,6 @@
 """The page in a real browser. Not among the ordinary tests, by its name: `make test-browser`, which needs Chromium, Node.js and npm."""
 
+# ruff: noqa: RUF001  real minus signs, as on the page
 import json
 import shutil
 import subprocess
@@ -125,6 +126,104 @@ def test_play_pause_step_and_speed_by_keyboard(clean, site):
     clean.do("wait", until="rl4jax.state().episode === 3")
 
 
+def test_keys_still_push_and_pause_after_a_click(clean, site):
+    clean.open(site + "?paused&seed=1")
+    clean.do("click", what="label:has-text('4×')")
+    theta_dot = clean.evaluate("return rl4jax.state().theta_dot;")
+    clean.do("press", key="ArrowRight")
+    assert clean.evaluate("return rl4jax.state().theta_dot;") > theta_dot + 0.5
+    assert clean.evaluate("return document.querySelector('[name=speed]:checked').value;") == "4"
+    clean.do("click", what="#step")
+    clean.do("wait", until="rl4jax.state().t === 1")
+    clean.do("press", key="Space")
+    assert clean.evaluate("return document.getElementById('play').innerText;") == "Pause"
+
+
+def test_what_has_the_focus_by_tab_keeps_its_own_keys(clean, site):
+    clean.open(site + "?paused&seed=1")
+    clean.evaluate("document.getElementById('play').focus();")
+    clean.do("press", key="Tab")
+    assert clean.evaluate("return document.activeElement.id;") == "step"
+    clean.do("press", key="Space")
+    clean.do("wait", until="rl4jax.state().t === 1")
+    assert clean.evaluate("return [document.activeElement.id, document.getElementById('play').innerText];") == ["step", "Play"]
+    theta_dot = clean.evaluate("document.querySelector('[name=speed]:checked').focus(); return rl4jax.state().theta_dot;")
+    clean.do("press", key="ArrowRight")
+    assert clean.evaluate("return document.activeElement.value;") == "4"
+    assert clean.evaluate("return rl4jax.state().theta_dot;") == theta_dot
+
+
+FRAME = "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));"
+
+
+def test_the_bar_of_the_chosen_action_is_the_blue_one_at_once(clean, site):
+    clean.open(site + "?paused&seed=1")
+    rows = clean.evaluate(
+        "const rows = [], color = (row) => getComputedStyle(row.querySelector('i')).backgroundColor;"
+        f"for (let i = 0; i < 20; i++) {{ await rl4jax.step(); {FRAME}"
+        "  const bars = [...document.querySelectorAll('#bars .bar')];"
+        "  rows.push([rl4jax.player.decision.action, bars.findIndex((row) => row.matches('.chosen')), ...bars.map(color)]);"
+        "}"
+        "return rows;"
+    )
+    blue = {row[2 + row[0]] for row in rows}
+    others = {row[3 - row[0]] for row in rows}
+    assert all(action == chosen for action, chosen, *_ in rows)
+    assert {row[0] for row in rows} == {0, 1}
+    assert len(blue) == len(others) == 1
+    assert blue != others
+
+
+def test_a_new_episode_shows_nothing_of_the_last(clean, site):
+    look = (
+        f"{FRAME} const bars = [...document.querySelectorAll('#bars .bar')], $ = (id) => document.getElementById(id);"
+        "return { chosen: bars.filter((row) => row.matches('.chosen')).length, wide: bars.filter((row) => row.querySelector('i').clientWidth).length,"
+        "  words: [...bars.map((row) => row.querySelector('.number').innerText), $('value').innerText],"
+        "  line: $('spark').getAttribute('points'), return: $('return').innerText };"
+    )
+    clean.open(site + "?paused&seed=1")
+    before = clean.evaluate("for (let i = 0; i < 5; i++) await rl4jax.step();" + look)
+    assert (before["chosen"], before["return"], before["line"].count(",")) == (1, "5", 5)
+    assert before["wide"] > 0
+    clean.do("click", what="#again")
+    assert clean.evaluate(look) == {"chosen": 0, "wide": 0, "words": ["–", "–", "–"], "line": "", "return": "0"}
+
+
+def test_how_an_episode_ended_is_read_at_any_speed_but_not_after_new(clean, site):
+    seen = f"{FRAME} return document.getElementById('flash').checkVisibility();"
+    clean.open(site + "?paused&seed=1&speed=4")
+    assert clean.evaluate("rl4jax.push(30); while (!rl4jax.player.end) await rl4jax.step();" + seen)
+    clean.do("click", what="#again")
+    assert not clean.evaluate(seen)
+    until = "while (rl4jax.state().episode === 2) await new Promise((done) => requestAnimationFrame(done));"
+    assert clean.evaluate(f"rl4jax.play(); rl4jax.push(30); {until} {seen}")
+
+
+def test_the_value_has_a_meaning_and_a_scale(clean, site, trained):
+    clean.open(site + "?paused&seed=1")
+    meaning, least, most, values = clean.evaluate(
+        f"for (let i = 0; i < 5; i++) await rl4jax.step(); {FRAME}"
+        "return [...['value-meaning', 'least', 'most'].map((id) => document.getElementById(id).innerText), rl4jax.player.values];"
+    )
+    assert meaning == deploy.load(trained).config.get("value", "the value its critic gives")
+    low, high = (float(words.replace("−", "-")) for words in (least, most))
+    assert low < min(values) <= max(values) < high
+
+
+def test_a_value_in_the_address_that_means_nothing_is_said(clean, site):
+    look = (
+        "return [document.getElementById('notice').innerText, document.querySelector('[name=speed]:checked').value,"
+        " rl4jax.policy.engine.name];"
+    )
+    clean.open(site + "?paused&speed=9&engine=foo")
+    notice, *rest = clean.evaluate(look)
+    assert "engine = “foo” is not one of auto, wasm, webgpu" in notice
+    assert "speed = “9” is not one of 0.25, 1, 4, max" in notice
+    assert rest == ["1", "wasm"]
+    clean.open(site + "?paused&speed=max&engine=wasm")
+    assert clean.evaluate(look) == ["", "max", "wasm"]
+
+
 def test_dragging_pulls_the_pole(clean, site):
     clean.open(site + "?paused&seed=1")
     start = clean.evaluate("rl4jax.play(); return rl4jax.state().x;")
@@ -164,12 +263,81 @@ def test_it_looks_right_on_phone_and_desktop(width, height, scheme, clean, site)
     assert (sum(map(int, ground[4:-1].split(","))) < 200) == (scheme == "dark")
 
 
+SIZES = [(390, 844), (844, 390), (667, 375), (568, 320), (320, 640), (768, 1024), (1440, 900)]
+
+
+def test_the_controls_are_in_reach_on_every_screen(clean, site):
+    clean.open(site + "?paused&seed=1", width=390, height=844)
+    clean.evaluate("await rl4jax.step();")
+    for width, height in SIZES:
+        clean.do("resize", width=width, height=height)
+        look = clean.evaluate(
+            f"{FRAME} const box = (what) => [...document.querySelectorAll(what)].map((found) => found.getBoundingClientRect().toJSON());"
+            "return { wide: document.documentElement.scrollWidth, controls: box('button, .speed label'), icons: box('button svg'),"
+            "  legend: box('legend')[0], screen: box('.screen')[0], return: box('#return')[0], aside: box('aside')[0], value: box('#value-card')[0] };"
+        )
+        size = f"{width}x{height}"
+        assert look["wide"] == width, f"{size}: nothing sticks out to the side"
+        assert len(look["controls"]) == 9
+        for box in look["controls"]:
+            assert 0 <= box["left"] < box["right"] <= width, f"{size}: {box}"
+            assert 0 <= box["top"] < box["bottom"] <= height, f"{size}: {box}"
+            assert min(box["width"], box["height"]) >= 43, f"{size}: {box} is for fingers"
+        assert {round(box["width"]) for box in look["icons"]} == {15}, f"{size}: icons keep their size"
+        assert look["screen"]["height"] > 150
+        first = look["controls"][5]
+        assert look["legend"]["right"] + 6 < first["left"] or look["legend"]["bottom"] <= first["top"], f"{size}: its name is apart"
+        if (width, height) == (390, 844):
+            assert look["return"]["bottom"] <= height, "the return is seen without scrolling"
+        if width == 768:
+            assert len({box["top"] for box in look["controls"]}) == 1, "all controls are in one row"
+            assert look["value"]["width"] == look["aside"]["width"], "no hole beside the last card"
+
+
+def test_a_finger_on_the_picture_scrolls_up_and_down_and_pulls_sideways(clean, site):
+    clean.open(site + "?paused&seed=1", width=844, height=390)
+    clean.evaluate(
+        "window.pulls = 0; let target = null;"
+        "Object.defineProperty(rl4jax.player, 'target', { get: () => target, set: (to) => { target = to; if (to) window.pulls += 1; } });"
+    )
+    clean.do("swipe", **{"from": [300, 100], "to": [500, 110]})
+    assert clean.evaluate("return [window.pulls > 0, rl4jax.player.target, scrollY];") == [True, None, 0]
+    clean.evaluate("window.pulls = 0;")
+    clean.do("swipe", **{"from": [300, 300], "to": [300, 100]})
+    clean.do("wait", until="scrollY > 100")
+    assert clean.evaluate("return [window.pulls, rl4jax.player.target];") == [0, None]
+
+
+def test_opened_as_a_file_it_says_what_to_do(browser, trained, tmp_path):
+    folder = write_page(trained, tmp_path / "page")
+    browser.open((folder / "index.html").as_uri())
+    look = browser.evaluate(
+        "const isSeen = (found) => found.checkVisibility({ visibilityProperty: true });"
+        "const seen = (what) => [...document.querySelectorAll(what)].filter(isSeen);"
+        "return { words: document.getElementById('cover').innerText, glyphs: seen('#play path').length, keys: seen('footer .keys').length,"
+        "  enabled: document.querySelectorAll('button:enabled, input:enabled').length };"
+    )
+    assert "This page needs a web server" in look["words"]
+    assert "python -m http.server" in look["words"]
+    assert "Loading" not in look["words"]
+    assert (look["glyphs"], look["keys"], look["enabled"]) == (1, 0, 0)
+
+
+def test_a_page_without_one_of_its_scripts_says_so(browser, trained, tmp_path):
+    folder = write_page(trained, tmp_path / "page")
+    (folder / "numbers.js").unlink()
+    with serve(folder) as url:
+        browser.open(url)
+        assert "main.js, or what it needs, cannot be loaded" in browser.evaluate("return document.getElementById('message').innerText;")
+
+
 def test_a_page_without_its_policy_says_so(browser, trained, tmp_path):
     folder = write_page(trained, tmp_path / "page")
     (folder / "policy.onnx").unlink()
     with serve(folder) as url:
         browser.open(url)
         assert "policy.onnx cannot be loaded: 404" in browser.evaluate("return document.getElementById('message').innerText;")
+        assert browser.evaluate("return document.querySelectorAll('button:enabled, input:enabled').length;") == 0
     shutil.rmtree(folder)
 
 
@@ -203,7 +371,14 @@ def test_every_environment_is_played_as_in_python(env, clean, tmp_path):
             "}"
             "return steps;"
         )
-        assert clean.evaluate("return document.body.dataset.state;") == "ready"
+        shown = clean.evaluate(
+            f"if (!rl4jax.player.decision) await rl4jax.step(); {FRAME}"
+            "return { state: document.body.dataset.state, mask: rl4jax.player.decision.mask ?? [],"
+            "  bars: [...document.querySelectorAll('#bars .bar')].map((row) => row.innerText) };"
+        )
+        assert shown["state"] == "ready"
+        assert ["not allowed" in words for words in shown["bars"]][: len(shown["mask"])] == [not allowed for allowed in shown["mask"]]
+        assert any(words.startswith("mean") for words in shown["bars"]) == (env == "Pendulum"), "what is drawn is not the mean"
 
     policy, carry = deploy.load(bundle), None
     leaf = policy.config["observation_space"]
@@ -215,6 +390,19 @@ def test_every_environment_is_played_as_in_python(env, clean, tmp_path):
             assert np.allclose(step["said"][output], ours[output], rtol=1e-4, atol=CLOSE), output
         if step["mask"]:
             assert step["mask"][int(step["said"]["action"][0])]
+
+
+def test_a_greedy_policy_shows_its_action_once_and_a_real_minus(clean, tmp_path):
+    games = rl.VecEnv(rl.envs.Pendulum(), num_envs=1)
+    model = rl.nn.ActorCritic(games, key=jax.random.key(0))
+    about = {"algorithm": "ppo", "env": "Pendulum", "evaluation": {"mean": -1139.2, "std": 213.4, "episodes": 100}}
+    with serve(write_page(deploy.export(model, games, tmp_path / "bundle", about=about), tmp_path / "page")) as url:
+        clean.open(url + "?paused")
+        clean.evaluate(f"await rl4jax.step(); {FRAME}")
+        assert clean.evaluate("return [...document.querySelectorAll('#bars dt')].map((name) => name.innerText);") == ["torque"]
+        assert "return −1139 ± 213 over" in clean.evaluate("return document.getElementById('subtitle').innerText;")
+        assert clean.evaluate("return document.getElementById('return').innerText;").startswith("−")
+        assert clean.evaluate("return document.getElementById('value-meaning').innerText;") == "the value its critic gives"
 
 
 def test_q_values_are_shown(clean, tmp_path):

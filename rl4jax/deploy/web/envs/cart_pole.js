@@ -60,7 +60,7 @@ export class CartPole {
   }
 
   says({ terminated }, state) {
-    if (!terminated) return "Balanced to the time limit";
+    if (!terminated) return "Balanced to the end";
     return Math.abs(state.x) > this.x_limit ? "The cart left the track" : "The pole fell";
   }
 

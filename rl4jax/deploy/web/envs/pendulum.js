@@ -47,7 +47,7 @@ export class Pendulum {
   }
 
   says(_, state) {
-    return Math.cos(state.theta) > 0.95 ? "Held upright to the time limit" : "The time is over";
+    return Math.cos(state.theta) > 0.95 ? "Held upright to the end" : "The time is over";
   }
 
   draw(canvas, state, act) {
