@@ -31,8 +31,8 @@ def main(short: bool = False, seed: int = 0) -> float:
         imagine_from=8,  # of the 16 steps of a stretch: half of the dreams are enough
         capacity=50_000,
         learning_starts=500 if short else 4_000,  # until then chance plays, and catches in most columns
-        hold=0.7,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
-        entropy_coef=rl.Linear(0.03, 0.01, 7_900),  # enough to go on trying where nothing was ever caught
+        hold=0.6,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
+        entropy_coef=rl.Linear(0.05, 0.02, 7_900),  # enough to go on trying where nothing was ever caught
         representation_coef=10,  # two pixels of 256 are lit: their errors are small numbers
         dyn_coef=0.3,
         rep_coef=0.03,

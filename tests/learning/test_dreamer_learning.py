@@ -28,7 +28,7 @@ BUDGETS = {CATCH: 20_000, "Memory": 50_000, "Pendulum": 30_000, "CartPole": 50_0
 # columns are different things: each has to be caught by chance, so chance plays first, lasts, and stays where nothing was caught yet.
 PAINTING = {
     "size": "small", "train_ratio": 130.0, "lr": "linear(1.5e-3, 1e-4)", "b2": 0.99, "weight_decay": 0.5, "representation_coef": 10.0,
-    "learning_starts": 4_000, "hold": 0.7, "entropy_coef": "linear(0.03, 0.01)", "imagine_from": 8,
+    "learning_starts": 4_000, "hold": 0.6, "entropy_coef": "linear(0.05, 0.02)", "imagine_from": 8,
 }  # fmt: skip
 PROTOTYPES = functools.partial(dreamer.Prototypes, num_prototypes=512, shift=1, frozen_for=500)
 LONGER = {"total_steps": 30_000, "learning_starts": 5_000}  # more of chance to learn from, before what was learned decides what is seen
