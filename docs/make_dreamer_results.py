@@ -40,17 +40,18 @@ def runs_of(name: str) -> list[dict]:
     return [run for key, run in sorted(RUNS.items()) if key.rsplit("-", 1)[0] == name]
 
 
-def needed(run: dict, bar: float) -> int:
-    """Steps until the bar is reached; all steps if it never is."""
-    return next((step for step, mean in zip(run["steps"], run["means"], strict=True) if mean >= bar), run["steps"][-1])
+def needed(run: dict, bar: float) -> str:
+    """Steps until the bar is reached; more than all if it never is."""
+    reached = (f"{step:,}" for step, mean in zip(run["steps"], run["means"], strict=True) if mean >= bar)
+    return next(reached, f"> {run['steps'][-1]:,}")
 
 
 def row(name: str) -> str:
     title, bar = TASKS[name]
     runs, ppo = runs_of(name), runs_of(f"PPO {name.split(' ')[0]}")
     last = ", ".join(f"{run['means'][-1]:.4g}" for run in runs)
-    steps = ", ".join(f"{needed(run, bar):,}" for run in runs)
-    by_ppo = ", ".join(f"{needed(run, bar):,}" for run in ppo) or "-"
+    steps = ", ".join(needed(run, bar) for run in runs)
+    by_ppo = ", ".join(needed(run, bar) for run in ppo) or "-"
     minutes = max(run["minutes"] for run in runs)
     return f"| {title} | {bar:.4g} | {last} | {runs[0]['steps'][-1]:,} | {steps} | {by_ppo} | {minutes:.0f} |"
 

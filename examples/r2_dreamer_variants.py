@@ -20,7 +20,8 @@ import numpy as np  # noqa: E402
 from rl4jax import dreamer  # noqa: E402
 
 CATCH = rl.envs.Catch(rows=8, columns=8)
-NUM_STEPS, TRAIN_RATIO = 8_000, 128  # how many steps are played, and how often each is learned from
+NUM_STEPS, TRAIN_RATIO = 8_000, 200  # how many steps are played, and how many are learned from for each once learning has begun
+RANDOM_STEPS = 3_000  # at first chance plays, long enough to catch something in every column
 VARIANTS: dict[str, Callable[..., Any]] = {
     "decoder": dreamer.Decoder,  # DreamerV3
     "barlow": dreamer.BarlowTwins,  # R2-Dreamer
@@ -34,13 +35,13 @@ def train(name: str, short: bool, seed: int) -> tuple[float, float]:
     num_turns = 2 if short else NUM_STEPS // 1024
     env = rl.VecEnv(CATCH, num_envs=4)
     cfg = dreamer.Config(
-        lr=rl.Linear(3e-3, 1e-4, TRAIN_RATIO * NUM_STEPS / 256),
+        lr=rl.Linear(3e-3, 1e-4, TRAIN_RATIO * (NUM_STEPS - RANDOM_STEPS) / 256),
         batch_size=16,
         length=16,
         train_ratio=1 if short else TRAIN_RATIO,
         imagine_from=4,
         capacity=50_000,
-        learning_starts=500,
+        learning_starts=500 if short else RANDOM_STEPS,
         hold=0.5,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
         entropy_coef=0.01,
         dyn_coef=0.3,

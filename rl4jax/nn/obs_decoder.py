@@ -7,9 +7,11 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from rl4jax.core.errors import EnvError
 from rl4jax.core.spaces import StaticSpace, mask_heads
 
 from .distributions.categorical import log_softmax
+from .multi_encoder import UNBOUNDED
 from .obs_encoder import NUM_LAYERS, choices, split_obs, split_space, vector_of
 from .pixel_stages import USUAL, PixelDecoder
 from .readout import Readout
@@ -26,6 +28,10 @@ class ObsDecoder(eqx.Module):
 
     def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, most_pixels: int = USUAL, *, key: PRNGKeyArray):
         images, rest = split_space(space)
+        for image in images.values():
+            if float(image.high.max()) - float(image.low.min()) >= UNBOUNDED:
+                fix = "Give the space bounds, or teach the latents without a decoder, by dreamer.BarlowTwins."
+                raise EnvError(f"ObsDecoder: pictures are {image}, without bounds; pixels are painted between them. {fix}")
         vector_key, *keys = jax.random.split(key, 1 + len(images))
         size, d_stoch, num_blocks = int(spaces.flatdim(rest)), rssm.groups * rssm.classes, len(rssm.mix.weight)
         d_deter = rssm.d_features - d_stoch

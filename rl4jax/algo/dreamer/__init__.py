@@ -97,12 +97,7 @@ def init(
     require(isinstance(model, Agent), "dreamer.init: model", type(model).__name__, "a dreamer.Agent", "Use dreamer.Agent(env, key=key).")
     check_model(model, env.single_observation_space, env.single_action_space)
     check_key(key, "dreamer.init")
-    each, least = cfg.capacity // env.num_envs, (cfg.length + 1) * env.num_envs
-    require(each > cfg.length, "dreamer.Config.capacity", cfg.capacity, f"at least (length + 1) * num_envs = {least}")
-    rollout = 2 * cfg.num_steps * env.num_envs  # at most: an episode that ends with a step has its last observation as one more
-    require(2 * cfg.num_steps <= each, "dreamer.Config.capacity", cfg.capacity, f"at least 2 * num_steps * num_envs = {rollout}")
-    held = each * env.num_envs
-    require(cfg.learning_starts <= held, "dreamer.Config.learning_starts", cfg.learning_starts, f"at most {held}, all that is remembered")
+    replay = make_replay(model, env, cfg) if replay is None else check_replay(replay, model, env, cfg)
     packed = pack(model)
     key, begin_key = jax.random.split(key)
     return State(
@@ -110,7 +105,7 @@ def init(
         slow_value=jax.tree.map(jnp.copy, pack(model.value)),
         opt_state=(opt or make_optimizer(cfg, 0)).init(packed.params),
         normalizer=PercentileNormalizer.create(decay=cfg.return_decay, start=0.0),
-        replay=make_replay(model, env, each) if replay is None else check_replay(replay, model, env, cfg),
+        replay=replay,
         playing=begin(model, env, key=begin_key),
         last_reward=jnp.zeros(env.num_envs),
         credit=jnp.zeros(()),

@@ -23,9 +23,14 @@ def kl_balanced_loss(
 
 def dynamics_kl(posterior: OneHots, prior: OneHots) -> Float[Array, ""]:
     """Of what was seen from what was expected: only what is expected learns."""
-    return jax.lax.stop_gradient(posterior).kl(prior)
+    return held(posterior).kl(prior)
 
 
 def representation_kl(posterior: OneHots, prior: OneHots) -> Float[Array, ""]:
     """The same number: only what is seen learns."""
-    return posterior.kl(jax.lax.stop_gradient(prior))
+    return posterior.kl(held(prior))
+
+
+def held(choices: OneHots) -> OneHots:
+    """The same without a gradient. Its uniform share stays the number that it is: none at all is a case of its own."""
+    return OneHots(jax.lax.stop_gradient(choices.logits), choices.unimix)

@@ -22,9 +22,10 @@ from .stream import Moment, stored
 REWRITABLE = ("latent",)
 
 
-def make_replay(model: Agent, env: AnyVecEnv, capacity: int) -> SequenceReplay | HostSequenceReplay:
-    """An empty ring for so many steps of each environment: on the device, or in the memory of the host."""
-    like = moment_like(model, env)
+def make_replay(model: Agent, env: AnyVecEnv, cfg: Config) -> SequenceReplay | HostSequenceReplay:
+    """An empty ring for `cfg.capacity` steps: on the device, or in the memory of the host."""
+    capacity, like = cfg.capacity // env.num_envs, moment_like(model, env)
+    check_room("dreamer.Config.capacity", cfg.capacity, capacity, env.num_envs, cfg)
     if isinstance(env, GymVecEnv):
         return HostSequenceReplay.empty(capacity, env.num_envs, like, REWRITABLE)
     return SequenceReplay.empty(capacity, env.num_envs, like)
@@ -49,8 +50,19 @@ def check_replay(replay: Any, model: Agent, env: AnyVecEnv, cfg: Config) -> Any:
             f"dreamer.init: replay is not for the steps of this agent and environment. {fix} They are {wanted} in {env.num_envs} streams, "
             f"its items {held} in {replay.num_streams}, of which {rewritable} may be rewritten."
         )
-    require(replay.capacity > cfg.length, "dreamer.init: replay.capacity", replay.capacity, f"more than cfg.length = {cfg.length}")
+    held = replay.capacity * env.num_envs
+    check_room("dreamer.init: replay.capacity * num_envs", held, replay.capacity, env.num_envs, cfg)
     return replay
+
+
+def check_room(name: str, value: int, each: int, num_envs: int, cfg: Config) -> None:
+    """Raise unless so many steps of each environment are enough for a rollout, for a stretch, and to begin to learn."""
+    least = (cfg.length + 1) * num_envs
+    require(each > cfg.length, name, value, f"at least (length + 1) * num_envs = {least}")
+    rollout = 2 * cfg.num_steps * num_envs  # at most: an episode that ends with a step has its last observation as one more
+    require(2 * cfg.num_steps <= each, name, value, f"at least 2 * num_steps * num_envs = {rollout}")
+    held = each * num_envs
+    require(cfg.learning_starts <= held, "dreamer.Config.learning_starts", cfg.learning_starts, f"at most {held}, all that is remembered")
 
 
 def moment_like(model: Agent, env: HasSpaces) -> Moment:

@@ -38,8 +38,8 @@ class Places(NamedTuple):
 class HostSequenceReplay:
     """The last steps of B streams, about `capacity` of each, in NumPy arrays or, with `on_disk`, in files. Sampled steps are copies.
 
-    It is used like `SequenceReplay`, and the same key draws the same stretches from both. Like `HostReplay` it is a view of what its
-    descendants share: `add` returns the next view, and the old one raises if it is used again.
+    It is used like `SequenceReplay`, and until it is full the same key draws the same stretches from both. Like `HostReplay` it is a view
+    of what its descendants share: `add` returns the next view, and the old one raises if it is used again.
 
     >>> Item = NamedTuple("Item", [("x", Any), ("is_first", Any)])
     >>> ring = HostSequenceReplay.empty(4, 1, like=Item(np.int32(0), np.bool_(False)))

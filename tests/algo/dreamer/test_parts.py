@@ -13,7 +13,7 @@ from rl4jax.algo.dreamer import actions, kl_balanced_loss
 from rl4jax.algo.dreamer.kl_balance import dynamics_kl, representation_kl
 from rl4jax.algo.dreamer.laprop import clip_by_weight, scale_by_laprop
 from rl4jax.algo.dreamer.learning import forget, make_optimizer
-from rl4jax.algo.dreamer.representation import barlow_twins_loss, info_nce_loss
+from rl4jax.algo.dreamer.representation import barlow_twins_loss, info_nce_loss, standardized
 from rl4jax.algo.dreamer.sizes import SIZES, size_named
 from rl4jax.collect.percentile_normalizer import PercentileNormalizer
 from rl4jax.collect.returns import lambda_returns
@@ -80,11 +80,25 @@ def test_the_settings_of_a_gradient_step_have_no_schedules():
     np.testing.assert_allclose((cfg.lr, cfg.entropy_coef), (0.8, 0.3), rtol=1e-6)
 
 
+def test_divergences_without_a_uniform_share_are_finite_in_a_compiled_program():
+    sure, unsure = jnp.array([[200.0, 0.0, 0.0, 0.0]]), jnp.zeros((1, 4))
+    loss, kl = jax.jit(lambda x, y: kl_balanced_loss(OneHots(x, 0.0), OneHots(y, 0.0)))(sure, unsure)
+    assert float(kl) == pytest.approx(np.log(4), rel=1e-6)
+    assert float(loss) == pytest.approx(1.1 * np.log(4), rel=1e-6)
+
+
 def test_barlow_twins_and_info_nce():
     assert float(barlow_twins_loss(X, Y)) == pytest.approx(0.6123624, rel=1e-6)
     assert float(barlow_twins_loss(X, X, 0.0)) == pytest.approx(2 * (0.75 - 1) ** 2, rel=1e-5)
     assert float(info_nce_loss(X, Y)) == pytest.approx(4.0023033, rel=1e-6)
     assert float(info_nce_loss(jnp.zeros((1024, 2)), jnp.zeros((1024, 2)))) == pytest.approx(np.log(1024), rel=1e-6)
+
+
+def test_barlow_twins_weighs_the_diagonal_and_the_rest():
+    correlation = standardized(X).T @ standardized(Y) / 4
+    np.testing.assert_allclose(correlation, [[0.45, 0.6363961], [0.6274950, 0.4437060]], rtol=1e-6)
+    assert float(barlow_twins_loss(X, Y, 0.0)) == pytest.approx(0.6119630, rel=1e-6)
+    assert float(barlow_twins_loss(X, Y, 1.0)) == pytest.approx(0.6119630 + 0.7987500, rel=1e-6)
 
 
 def test_a_feature_that_does_not_vary_spoils_no_gradient():
@@ -109,13 +123,25 @@ def test_lambda_returns_with_ends(lam, term, last, returns):
     np.testing.assert_allclose(found, returns, rtol=1e-6)
 
 
+def test_lambda_returns_with_ends_that_are_only_likely():
+    one, goes_on = jnp.ones(3), jnp.array([0.9, 0.8, 0.5])
+    np.testing.assert_allclose(lambda_returns(one, one, goes_on, 0.95 * one), [2.9089, 2.18, 1.5], rtol=1e-6)
+
+
+def test_a_reward_of_one_for_ever_is_worth_the_horizon():
+    one = jnp.ones(15)
+    np.testing.assert_allclose(lambda_returns(one, 333 * one, (1 - 1 / 333) * one, 0.95 * one), 333.0, rtol=1e-6)
+
+
 def test_percentiles_grow_from_zero():
-    normalizer, scales = PercentileNormalizer.create(start=0.0), []
+    normalizer, scales, percentiles = PercentileNormalizer.create(start=0.0), [], []
     for i in range(100):
         normalizer = normalizer.update(jnp.arange(101.0))
         if i < 3:
             scales.append(float(normalizer.scale))
+            percentiles += [float(normalizer.low_return), float(normalizer.high_return)]
     assert scales == pytest.approx([1.0, 1.791, 2.67309], rel=1e-5)
+    assert percentiles[:4] == pytest.approx([0.05, 0.95, 0.0995, 1.8905], rel=1e-5)
     assert [float(normalizer.low_return), float(normalizer.high_return)] == pytest.approx([3.16984, 60.22693], rel=1e-5)
 
 
@@ -154,6 +180,7 @@ def test_the_spread_of_continuous_actions_is_bounded():
     np.testing.assert_allclose(actions.as_vector(box, jnp.array([2.0, 0.25])), [1.0, -0.5])
     wide = [actions.distribution(box, jnp.array([0.0, 0.0, x, x])) for x in (-100.0, 100.0)]
     np.testing.assert_allclose([float(jnp.exp(pi.log_std[0])) / 2 for pi in wide], [0.1, 1.0], rtol=1e-5)
+    np.testing.assert_allclose([pi.entropy() / 2 for pi in wide], [-0.8836466, 1.4189385], rtol=1e-5)  # half widths are 2 and 1 / 2
     huge = actions.distribution(spaces.Box(-1000, 1000, (1,)), jnp.zeros(2))
     np.testing.assert_allclose(huge.sample_from(jnp.ones(1)), 892.7174, rtol=1e-6)
 

@@ -13,10 +13,11 @@ from gymnasium import spaces
 import rl4jax as rl
 from rl4jax import gradients
 from rl4jax.algo import dreamer
+from rl4jax.algo.dreamer.looking import look
 from rl4jax.algo.dreamer.prototypes import Prototypes, shifted, sinkhorn
 from rl4jax.algo.dreamer.world_model import world_model_loss
+from tests.algo.dreamer.small import SIZE, noisy, random_moments
 
-SIZE = dreamer.Size(deter=16, hidden=8, units=8, classes=4, depth=2, groups=3, num_blocks=4, num_bins=15)
 CFG = dreamer.Config(batch_size=2, length=4, capacity=200, free_nats=0.0)
 FEW = functools.partial(Prototypes, num_prototypes=6, d_prototype=5, shift=1)
 
@@ -68,22 +69,58 @@ def test_pictures_of_a_stretch_move_together_and_repeat_their_edges(agent, getke
     assert len(found) == 9, "all shifts occur"
 
 
-def moments_of(agent, env):
-    keys = iter(jax.random.split(jax.random.key(1), 50))
+def loop_shares(scores):
+    """`[K][M]`: what each prototype takes of each step, by turns the same of each and all of each."""
+    shares = np.exp((scores - scores.max()) / 0.05)
+    shares /= shares.sum()
+    for _ in range(3):
+        for k in range(len(shares)):
+            shares[k] /= len(shares) * shares[k].sum()
+        for m in range(shares.shape[1]):
+            shares[:, m] /= shares.shape[1] * shares[:, m].sum()
+    return shares * shares.shape[1]
 
-    def some(x):
-        shape = (1 + CFG.length, 3, *x.shape)
-        if x.dtype == jnp.float32:
-            return jax.random.normal(next(keys), shape)
-        if x.dtype == jnp.uint8 and x.ndim == 3:
-            return jax.random.randint(next(keys), shape, 0, 255).astype(jnp.uint8)
-        return jax.random.bernoulli(next(keys), 0.2, shape).astype(x.dtype)
 
-    return jax.tree.map(some, dreamer.moment_like(agent, env))
+def log_of_shares(scores):
+    return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+
+
+def cosines(projected, prototypes):
+    return projected / np.linalg.norm(projected, axis=-1, keepdims=True) @ prototypes.T
+
+
+@eqx.filter_jit
+def two_views(agent, moments, key):
+    """What is said of each of two views by pictures, by latents, and by the slow encoder; without the first step."""
+    one_key, other_key, look_key = jax.random.split(key, 3)
+    views = [moments._replace(obs=shifted(agent.encoder, moments.obs, 1, key=k)) for k in (one_key, other_key)]
+    seen, _ = look(agent, jax.tree.map(lambda *x: jnp.concatenate(x, 1), *views), key=look_key)
+    part, seen = agent.representation, jax.tree.map(lambda x: x[1:], seen)
+    slow_tokens = jax.vmap(jax.vmap(part.slow_encoder))(seen.moments.obs)
+    projected = zip((part.of_tokens, part.of_latent, part.slow_of_tokens), (seen.tokens, seen.latents.features, slow_tokens), strict=True)
+    return [jnp.split(jax.vmap(jax.vmap(of))(x), 2, 1) for of, x in projected]
+
+
+def test_pictures_are_told_by_the_other_view_and_latents_by_their_own(agent, env):
+    agent = noisy(agent, 7)
+    moments = random_moments(agent, env)
+    seen, _ = eqx.filter_jit(look)(agent, moments, key=jax.random.key(6))  # without shifts: not used
+    loss = eqx.filter_jit(agent.representation.loss)(agent, moments, seen, key=jax.random.key(8))
+    by_picture, by_latent, slow = np.asarray(two_views(agent, moments, jax.random.key(8)), np.float64)  # [2, L - 1, N, P] each
+    prototypes, wanted, num = np.asarray(agent.representation.prototypes, np.float64), 0.0, by_picture[..., 0].size
+    targets = [loop_shares(cosines(view.reshape(-1, view.shape[-1]), prototypes).T).T.reshape(*view.shape[:2], -1) for view in slow]
+    for view in (0, 1):
+        for t, i in np.ndindex(by_picture.shape[1:3]):
+            picture, latent = by_picture[view, t, i], by_latent[view, t, i]
+            wanted -= (targets[1 - view][t, i] * log_of_shares(cosines(picture, prototypes) / 0.1)).sum()
+            wanted -= (targets[view][t, i] * log_of_shares(cosines(latent, prototypes) / 0.1)).sum()
+            wanted += (np.linalg.norm(picture) - 1) ** 2 + (np.linalg.norm(latent) - 1) ** 2
+    assert float(loss) == pytest.approx(wanted / num, rel=1e-4)
+    assert float(np.abs(targets[0] - targets[1]).max()) > 0.1, "views differ"
 
 
 def test_what_is_frozen_does_not_learn(agent, env):
-    moments = moments_of(agent, env)
+    moments = random_moments(agent, env)
 
     def loss(agent, moments):
         return world_model_loss(agent, moments, CFG, key=jax.random.key(4))[0]

@@ -1,7 +1,6 @@
 """What learns from what: the gradients of Dreamer's losses, by name."""
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -13,41 +12,25 @@ from rl4jax.algo import dreamer
 from rl4jax.algo.dreamer.behaviour import actor_critic_loss
 from rl4jax.algo.dreamer.representation import BarlowTwins, Decoder, InfoNCE
 from rl4jax.algo.dreamer.world_model import world_model_loss
+from tests.algo.dreamer.small import played
 
-SIZE = dreamer.Size(deter=16, hidden=8, units=8, classes=4, depth=2, groups=3, num_blocks=4, num_bins=15)
-CFG = dreamer.Config(batch_size=2, length=4, capacity=200, num_steps=4, learning_starts=20, imagine_steps=3, train_ratio=4.0, lr=1e-3)
+CFG = dreamer.Config(
+    batch_size=2, length=4, capacity=200, num_steps=4, learning_starts=20, imagine_steps=3, train_ratio=4.0, lr=1e-3, free_nats=0.0
+)
 WORLD = ("encoder", "rssm", "reward", "goes_on")
-
-
-@functools.cache
-def played(representation):
-    """An agent whose last layers are not zero, and stretches of random steps."""
-    env = rl.VecEnv(rl.envs.CartPole(), num_envs=2)
-    agent = dreamer.Agent(env, SIZE, representation, key=jax.random.key(0))
-    keys = iter(jax.random.split(jax.random.key(1), 500))
-    agent = jax.tree.map(lambda x: x + 0.1 * jax.random.normal(next(keys), x.shape) if isinstance(x, jax.Array) else x, agent)
-
-    def some(x):
-        shape = (1 + CFG.length, 3, *x.shape)
-        return (
-            jax.random.normal(next(keys), shape) if x.dtype == jnp.float32 else jax.random.bernoulli(next(keys), 0.2, shape).astype(x.dtype)
-        )
-
-    return agent, jax.tree.map(some, dreamer.moment_like(agent, env))
 
 
 def world_loss(agent, moments):
     return world_model_loss(agent, moments, CFG, key=jax.random.key(4))[0]
 
 
-def behaviour_loss(agents, moments, real):
-    """Of an agent and its slow critic; the losses on imagined rollouts alone, or with the one on real steps."""
+def behaviour_loss(agents, moments, part):
+    """One part of it, of an agent and its slow critic."""
     agent = agents["agent"]
     _, (_, seen) = world_model_loss(agent, moments, CFG, key=jax.random.key(4))
     normalizer = rl.collect.PercentileNormalizer.create(start=0.0)
-    given = (agents["slow"], seen, normalizer, CFG)
-    total, (metrics, _) = actor_critic_loss(agent, *given, key=jax.random.key(5))
-    return total if real else metrics["train/policy_loss"] + metrics["train/value_loss"]
+    _, (metrics, _) = actor_critic_loss(agent, agents["slow"], seen, normalizer, CFG, key=jax.random.key(5))
+    return metrics[f"train/{part}_loss"]
 
 
 def test_the_representation_counts_as_much_as_it_is_told():
@@ -70,20 +53,21 @@ def test_the_world_model_learns_all_but_policy_and_critic(representation):
     gradients.assert_flow(world_loss, agent, moments, reaches=WORLD, not_reaches=("policy", "value"))
 
 
-def test_imagined_rollouts_teach_policy_and_critic_alone():
-    agent, moments = played(Decoder)
+@pytest.mark.parametrize(("part", "other"), [("policy", "value"), ("value", "policy")])
+def test_imagined_rollouts_teach_policy_and_critic_each_by_its_own_loss(part, other):
+    """With continuous actions, through which gradients could pass."""
+    agent, moments = played(Decoder, rl.envs.Pendulum)
     agents = {"agent": agent, "slow": agent.value}
-    others = [f"agent.{part}" for part in (*WORLD, "representation")]
-    loss = functools.partial(behaviour_loss, real=False)
-    gradients.assert_flow(loss, agents, moments, reaches=("agent.policy", "agent.value"), not_reaches=(*others, "slow"))
+    others = [f"agent.{name}" for name in (other, *WORLD, "representation")]
+    gradients.assert_flow(behaviour_loss, agents, moments, part, reaches=f"agent.{part}", not_reaches=(*others, "slow"))
 
 
 def test_real_steps_teach_the_critic_and_what_it_sees_by():
     agent, moments = played(Decoder)
     agents = {"agent": agent, "slow": agent.value}
-    loss = functools.partial(behaviour_loss, real=True)
-    not_reached = ("agent.reward", "agent.goes_on", "agent.representation", "slow")
-    gradients.assert_flow(loss, agents, moments, reaches=("agent.value", "agent.rssm.gates", "agent.encoder"), not_reaches=not_reached)
+    not_reached = ("agent.policy", "agent.reward", "agent.goes_on", "agent.representation", "slow")
+    reached = ("agent.value", "agent.rssm.gates", "agent.encoder")
+    gradients.assert_flow(behaviour_loss, agents, moments, "replay_value", reaches=reached, not_reaches=not_reached)
 
 
 def test_the_encoder_learns_by_way_of_latents_only():

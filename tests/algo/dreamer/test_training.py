@@ -16,8 +16,8 @@ from rl4jax.algo import dreamer
 from rl4jax.algo.dreamer.learning import METRICS
 from rl4jax.collect.replay.host_sequences import HostSequenceReplay
 from rl4jax.collect.replay.sequences import SequenceReplay
+from tests.algo.dreamer.small import SIZE
 
-SIZE = dreamer.Size(deter=16, hidden=8, units=8, classes=4, depth=2, groups=3, num_blocks=4, num_bins=15)
 CFG = dreamer.Config(batch_size=2, length=4, capacity=60, num_steps=4, learning_starts=20, imagine_steps=3, train_ratio=4.0, lr=1e-3)
 
 
@@ -161,6 +161,12 @@ def begun(**settings):
     [
         (lambda: dreamer.Agent(Toy(VECTOR, spaces.MultiBinary(3)), SIZE, key=jax.random.key(0)), rl.EnvError, "actions are MultiBinary"),
         (lambda: dreamer.Agent(Toy(spaces.Box(0, 1, (17, 17, 3))), SIZE, key=jax.random.key(0)), rl.ShapeError, "can be halved 0 times"),
+        (
+            lambda: dreamer.Agent(Toy(spaces.Box(0, 1, (84, 84, 3))), SIZE, key=jax.random.key(0)),
+            rl.ShapeError,
+            "which leaves 21 x 21 pixels",
+        ),
+        (lambda: dreamer.Agent(Toy(spaces.Box(-np.inf, np.inf, (8, 8, 3))), SIZE, key=jax.random.key(0)), rl.EnvError, "without bounds"),
         (lambda: dreamer.Agent(Toy(VECTOR), "1b", key=jax.random.key(0)), rl.ConfigError, "size = '1b' is not one we know"),
         (
             lambda: dreamer.init(
@@ -175,7 +181,21 @@ def begun(**settings):
             rl.ShapeError,
             "is not for the steps",
         ),
-        (lambda: begin(in_graph(), SequenceReplay.empty(4, 2, like())), rl.ConfigError, "replay.capacity = 4 must be more than cfg.length"),
+        (
+            lambda: begin(in_graph(), SequenceReplay.empty(4, 2, like())),
+            rl.ConfigError,
+            r"replay.capacity \* num_envs = 8 must be at least \(length \+ 1\) \* num_envs = 10",
+        ),
+        (
+            lambda: begin(in_graph(), SequenceReplay.empty(7, 2, like())),
+            rl.ConfigError,
+            r"replay.capacity \* num_envs = 14 must be at least 2 \* num_steps",
+        ),
+        (
+            lambda: begin(in_graph(), SequenceReplay.empty(9, 2, like())),
+            rl.ConfigError,
+            "learning_starts = 20 must be at most 18",  # it would never begin
+        ),
         (
             lambda: begin(in_graph(), HostSequenceReplay.empty(30, 2, like())),
             rl.ConfigError,

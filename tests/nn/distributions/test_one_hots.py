@@ -31,6 +31,14 @@ def test_divergences_are_those_of_the_fact_sheet(p, q, unimix, kl):
     assert float(OneHots(twice[0], unimix).kl(OneHots(twice[1], unimix))) == pytest.approx(2 * kl, rel=2e-6)
 
 
+@pytest.mark.parametrize(("classes", "kl"), [(16, 7.294656), (32, 7.980560), (64, 8.666619)])
+def test_no_divergence_is_larger_than_that_of_two_sure_choices(classes, kl):
+    sure, other = (OneHots(1e9 * jnp.eye(classes)[i][None]) for i in (0, 1))
+    assert float(sure.kl(other)) == pytest.approx(kl, rel=2e-6)
+    many = OneHots(jnp.repeat(sure.logits, 32, 0)).kl(OneHots(jnp.repeat(other.logits, 32, 0)))
+    assert float(many) == pytest.approx(32 * kl, rel=2e-6)
+
+
 def test_every_choice_keeps_its_uniform_share():
     np.testing.assert_allclose(jnp.exp(OneHots(SURE).log_probs), [[0.9925, 0.0025, 0.0025, 0.0025]], rtol=1e-5)
 
