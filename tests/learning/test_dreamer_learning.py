@@ -24,8 +24,8 @@ CATCH = "Catch,rows=16,columns=16"
 BARS = {CATCH: 0.9, "Memory": 0.95 * 17, "Pendulum": -250.0, "CartPole": 400.0}
 AGAINST_PPO = ("Memory", "Pendulum", CATCH)
 BUDGETS = {CATCH: 20_000, "Memory": 50_000, "Pendulum": 30_000, "CartPole": 50_000}
-# Without Barlow twins a catch in one column says nothing of the next: until each of the 16 has been caught in by chance, the model expects a miss
-# there, and so does the policy. So chance plays for longer, and what is left of the run is learned from the more often.
+# What a column is worth has to be seen there: chance plays for a third of the run and more, so that something was caught in most of them before
+# what was learned decides what is seen. What is left of the run is learned from the more often.
 # Single pixels are painted by larger networks, with more weight on them, and settings that soon forget the first pictures.
 PAINTING = {
     "size": "small", "batch_size": 32, "train_ratio": 400.0, "lr": "linear(1.5e-3, 1e-4)", "b2": 0.99, "weight_decay": 0.5,
@@ -90,7 +90,7 @@ def test_a_third_of_the_steps_of_ppo_is_enough(env, of_preset):
     [
         ("decoder", dreamer.Decoder, 20_000, PAINTING),
         ("InfoNCE", dreamer.InfoNCE, 40_000, LONGER | {"train_ratio": 160.0}),
-        ("prototypes", PROTOTYPES, 40_000, LONGER | {"train_ratio": 128.0}),
+        ("prototypes", PROTOTYPES, 40_000, LONGER | {"total_steps": 30_000, "train_ratio": 192.0}),
     ],
     ids=["decoder", "infonce", "prototypes"],
 )
