@@ -11,8 +11,7 @@ from rl4jax.core.errors import EnvError
 from rl4jax.core.spaces import StaticSpace, mask_heads
 
 from .distributions.categorical import log_softmax
-from .multi_encoder import UNBOUNDED
-from .obs_encoder import NUM_LAYERS, choices, split_obs, split_space, vector_of
+from .obs_encoder import NUM_LAYERS, choices, is_bounded, split_obs, split_space, vector_of
 from .pixel_stages import USUAL, PixelDecoder
 from .readout import Readout
 from .rssm import RSSM, Latent
@@ -29,7 +28,7 @@ class ObsDecoder(eqx.Module):
     def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, most_pixels: int = USUAL, *, key: PRNGKeyArray):
         images, rest = split_space(space)
         for image in images.values():
-            if float(image.high.max()) - float(image.low.min()) >= UNBOUNDED:
+            if not is_bounded(image):
                 fix = "Give the space bounds, or teach the latents without a decoder, by dreamer.BarlowTwins."
                 raise EnvError(f"ObsDecoder: pictures are {image}, without bounds; pixels are painted between them. {fix}")
         vector_key, *keys = jax.random.split(key, 1 + len(images))

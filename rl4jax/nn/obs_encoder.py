@@ -80,7 +80,12 @@ def split_obs(space: gymnasium.Space, obs: PyTree) -> tuple[dict[str, Array], di
 def unit_pixels(space: spaces.Box, image: Shaped[Array, "*N A B C"]) -> Float[Array, "*N A B C"]:
     """What is between the bounds of the space, from 0 to 1; as it is if there are none."""
     low, high = float(space.low.min()), float(space.high.max())
-    return (image - low) / (high - low) if high - low < UNBOUNDED else image.astype(jnp.float32)
+    return (image - low) / (high - low) if is_bounded(space) else image.astype(jnp.float32)
+
+
+def is_bounded(space: spaces.Box) -> bool:
+    """Whether the bounds of a picture say something of its pixels."""
+    return float(space.high.max()) - float(space.low.min()) < UNBOUNDED
 
 
 def vector_of(space: Any, obs: dict[str, PyTree]) -> Float[Array, " V"]:

@@ -25,7 +25,7 @@ REWRITABLE = ("latent",)
 def make_replay(model: Agent, env: AnyVecEnv, cfg: Config) -> SequenceReplay | HostSequenceReplay:
     """An empty ring for `cfg.capacity` steps: on the device, or in the memory of the host."""
     capacity, like = cfg.capacity // env.num_envs, moment_like(model, env)
-    check_room("dreamer.Config.capacity", cfg.capacity, capacity, env.num_envs, cfg)
+    check_room("dreamer.Config.capacity", cfg.capacity, env.num_envs, cfg)
     if isinstance(env, GymVecEnv):
         return HostSequenceReplay.empty(capacity, env.num_envs, like, REWRITABLE)
     return SequenceReplay.empty(capacity, env.num_envs, like)
@@ -50,17 +50,16 @@ def check_replay(replay: Any, model: Agent, env: AnyVecEnv, cfg: Config) -> Any:
             f"dreamer.init: replay is not for the steps of this agent and environment. {fix} They are {wanted} in {env.num_envs} streams, "
             f"its items {held} in {replay.num_streams}, of which {rewritable} may be rewritten."
         )
-    held = replay.capacity * env.num_envs
-    check_room("dreamer.init: replay.capacity * num_envs", held, replay.capacity, env.num_envs, cfg)
+    check_room("dreamer.init: replay.capacity * num_envs", replay.capacity * env.num_envs, env.num_envs, cfg)
     return replay
 
 
-def check_room(name: str, value: int, each: int, num_envs: int, cfg: Config) -> None:
-    """Raise unless so many steps of each environment are enough for a rollout, for a stretch, and to begin to learn."""
-    least = (cfg.length + 1) * num_envs
-    require(each > cfg.length, name, value, f"at least (length + 1) * num_envs = {least}")
+def check_room(name: str, steps: int, num_envs: int, cfg: Config) -> None:
+    """Raise unless so many steps, in all environments together, are enough for a rollout, for a stretch, and to begin to learn."""
+    each, least = steps // num_envs, (cfg.length + 1) * num_envs
+    require(each > cfg.length, name, steps, f"at least (length + 1) * num_envs = {least}")
     rollout = 2 * cfg.num_steps * num_envs  # at most: an episode that ends with a step has its last observation as one more
-    require(2 * cfg.num_steps <= each, name, value, f"at least 2 * num_steps * num_envs = {rollout}")
+    require(2 * cfg.num_steps <= each, name, steps, f"at least 2 * num_steps * num_envs = {rollout}")
     held = each * num_envs
     require(cfg.learning_starts <= held, "dreamer.Config.learning_starts", cfg.learning_starts, f"at most {held}, all that is remembered")
 
