@@ -22,12 +22,13 @@ from rl4jax.nn.model import Model, Normalized
 from rl4jax.nn.model_check import check_callable
 
 from .bundle import CARD, CONFIG, FORMAT, ONNX, REPLAY, STABLEHLO, VERSION, WEIGHTS, Config, digest
-from .card import write_card
+from .card import FILES, write_card
 from .codec import SpaceSpec
 from .comparison import check
 from .errors import BundleError, ExportError
 from .on_jax import to_stablehlo
 from .onnx_file import cannot_export, first_line, to_onnx
+from .own_folder import check_folder, holds_bundle
 from .policy import Policy, load
 from .program import Program, make_program
 from .space_spec import space_spec
@@ -50,13 +51,15 @@ def export(
 
     It takes the most likely action, or with `sample` draws one. With `masked` it takes a mask. `about` goes into `config.json` and the
     card: `algorithm`, `env`, `evaluation` (`mean`, `std`, `episodes`), `step`, `seed`, and as `value` what that output is. `replay` is a
-    GIF. What ONNX answers is compared with JAX first: a bundle that is there already stays if this fails.
+    GIF. What ONNX answers is compared with JAX first: a bundle that is there already stays if this fails. A folder with other things of
+    these names in it is refused.
     """
     require(isinstance(env, VecEnv | GymVecEnv), "deploy.export: env", type(env).__name__, "an rl.VecEnv or rl.GymVecEnv")
     require(replay is None or isinstance(replay, bytes), "deploy.export: replay", type(replay).__name__, "the bytes of a GIF")
     check_callable(model)
     check_about({} if about is None else about)
     folder = Path(folder)
+    check_target(folder)
     program = make_program(model, env.single_observation_space, env.single_action_space, masked=masked, sample=sample)
     files = {
         ONNX: to_onnx(program).SerializeToString(),
@@ -76,6 +79,11 @@ def export(
             (folder / name).unlink()
     write(files, folder)
     return folder
+
+
+def check_target(folder: Path) -> None:
+    """Raise if a bundle there would destroy something else, such as a run."""
+    check_folder(folder, FILES, holds_bundle, "a bundle")
 
 
 def check_about(about: Any) -> None:

@@ -69,6 +69,13 @@ def test_what_the_page_cannot_play_is_said_before_the_work(tmp_path, capsys):
     assert not (path / "bundle").exists()
 
 
+def test_no_run_is_written_over(run, tmp_path, capsys):
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert main(["export", str(run), "--out", str(run)]) == 2
+    assert f"{run} holds config.json, checkpoints, not those of a bundle" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
 def test_mistakes(run, tmp_path, capsys):
     assert main(["export", str(tmp_path / "nowhere")]) == 2
     assert "does not exist" in capsys.readouterr().err

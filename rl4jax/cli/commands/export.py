@@ -41,7 +41,7 @@ def command(argv: Sequence[str]) -> int:
     from rl4jax.collect.evaluation import evaluate
     from rl4jax.core.errors import require
     from rl4jax.core.figures import plus_minus
-    from rl4jax.deploy.exporting import export
+    from rl4jax.deploy.exporting import check_target, export
     from rl4jax.deploy.web import parse_env, write_page
 
     from ..build import load_run
@@ -53,8 +53,10 @@ def command(argv: Sequence[str]) -> int:
     run = load_run(flags.run)
     step, state = run.need(flags.which)
     name, model = run.options.env, state.policy
+    out = Path(flags.out) if flags.out else Path(flags.run) / "bundle"
+    check_target(out)  # all that may be wrong before the work
     if flags.web:
-        parse_env(name)  # before the work: the page has only some environments
+        parse_env(name)  # the page has only some environments
     try:
         games = make_eval_env(name, flags.episodes)
         try:
@@ -75,7 +77,6 @@ def command(argv: Sequence[str]) -> int:
                 "greedy": not flags.sample,
             },
         }
-        out = Path(flags.out) if flags.out else Path(flags.run) / "bundle"
         export(model, run.env, out, masked=has_masks(run.env), sample=flags.sample, about=about, replay=picture(run, model, flags.sample))
     finally:
         close(run.env)
