@@ -72,8 +72,11 @@ def dispatch(argv: Sequence[str]) -> int:
 
 def say(text: str, style: str = "") -> None:
     """A message to stderr, as it is: brackets are no markup and lines are not broken."""
-    from rich.console import Console
-
+    try:
+        from rich.console import Console
+    except ImportError:  # where policies only run: no colours
+        print(text, file=sys.stderr)
+        return
     Console(stderr=True, emoji=False).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 

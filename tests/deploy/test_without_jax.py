@@ -1,0 +1,91 @@
+"""Where policies only run: with the packages that the documentation lists, and no others."""
+
+import importlib.metadata as metadata
+import re
+from pathlib import Path
+
+import pytest
+
+import rl4jax as rl
+from rl4jax import deploy
+from tests.deploy.policies import actor_critic
+from tests.fresh_process import run
+
+DOCS = Path(__file__).parents[2] / "docs" / "deployment" / "bundles.md"
+ONLY = """
+import importlib, sys
+for name in {blocked!r}:
+    sys.modules[name] = None
+{program}
+"""
+
+
+def listed():
+    """The packages that the documentation installs."""
+    line = re.search(r"^pip install (numpy .*?)(#|$)", DOCS.read_text(), re.MULTILINE)
+    assert line is not None
+    return line[1].split()
+
+
+def with_requirements(packages):
+    """And those that pip installs with them."""
+    found, todo = set(), list(packages)
+    while todo:
+        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
+        if name not in found:
+            found.add(name)
+            needs = [need for need in metadata.requires(name) or () if "extra ==" not in need and "python_version" not in need]
+            todo += [re.match(r"[\w.-]+", need)[0] for need in needs]
+    return found
+
+
+def blocked(packages):
+    """All modules that are installed here but would not be there."""
+    there = with_requirements(packages)
+    normal = {
+        module: {re.sub(r"[-_.]+", "-", name).lower() for name in names} for module, names in metadata.packages_distributions().items()
+    }
+    return sorted(module for module, names in normal.items() if not names & (there | {"rl4jax"}) and module.isidentifier())
+
+
+def run_there(program, *args, packages=None):
+    return run(ONLY.format(blocked=blocked(packages or listed()), program=program), *args)
+
+
+COMMAND = "from rl4jax.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+PLAY = "from rl4jax.deploy.run import main\nsys.exit(main(sys.argv[1:]))"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    env = rl.VecEnv(rl.envs.CartPole(), 2)
+    return deploy.export(actor_critic(env), env, tmp_path_factory.mktemp("bundle"), about={"env": "CartPole"})
+
+
+def test_what_is_not_listed_is_not_there():
+    assert {"jax", "equinox", "rich", "PIL", "safetensors", "onnx"} <= set(blocked(listed()))
+    assert not {"numpy", "gymnasium", "onnxruntime", "tyro", "rl4jax", "packaging"} & set(blocked(listed()))
+
+
+def test_a_policy_plays(bundle):
+    done = run_there(PLAY, str(bundle), "--env", "gym:CartPole-v1", "--episodes", "2")
+    assert done.stdout.startswith("gym:CartPole-v1 on onnxruntime: return "), done.stderr
+    assert done.returncode == 0
+
+
+def test_commands_say_what_is_wrong(tmp_path):
+    done = run_there(COMMAND, "serve", str(tmp_path / "nowhere"))
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert (
+        done.stderr
+        == f"{tmp_path / 'nowhere'} is not a folder, so it is no bundle. Give a folder that `rl4jax export RUN --out DIR` wrote.\n"
+    )
+
+
+def test_commands_warn(bundle):
+    """And then fail, as nobody can listen there."""
+    done = run_there(COMMAND, "serve", str(bundle), "--host", "0.0.0.0", "--port", "99999")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("Warning: --host 0.0.0.0 lets other machines ask")
+    assert "port = 99999" in done.stderr
+    assert "Traceback" not in done.stderr
