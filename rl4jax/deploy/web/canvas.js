@@ -5,13 +5,11 @@ export class Canvas {
   constructor(element) {
     this.element = element;
     this.context = element.getContext("2d");
-    this.readColors();
+    this.style = getComputedStyle(element); // follows the theme by itself
   }
 
-  /** The colours of the theme; to be called again when that changes. */
-  readColors() {
-    const style = getComputedStyle(this.element);
-    this.color = (name) => style.getPropertyValue(`--${name}`) || name;
+  color(name) {
+    return this.style.getPropertyValue(`--${name}`) || name;
   }
 
   /** Clear, and show the whole of a view [left, bottom, right, top] in the middle, between the words above and below. */

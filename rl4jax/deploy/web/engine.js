@@ -1,36 +1,36 @@
-/** What computes the policy: onnxruntime-web, on the GPU where that works, else on WebAssembly. */
+/** What computes the policy: onnxruntime-web, on the GPU where that works and is faster, else on WebAssembly. */
 
-const BUILDS = {
-  wasm: { script: "ort.wasm.min.mjs", binary: "ort-wasm-simd-threaded.wasm" },
-  webgpu: { script: "ort.webgpu.min.mjs", binary: "ort-wasm-simd-threaded.asyncify.wasm" },
-};
+import { download } from "./download.js";
+import { inTurn } from "./turns.js";
+
 const CLOSE = 1e-3; // GPUs round differently
-const FRAME = 16; // milliseconds: a GPU that takes longer for one step is of no use here
+const TRIES = 5; // runs that are timed
 
 /**
  * `run(feeds)` of a model, and the name of what runs it. `wanted` is "wasm", "webgpu" or "auto"; `example(ort)` makes inputs to try it on.
  */
 export async function makeEngine(model, { wanted = "auto", example, progress = () => {} }) {
-  const folder = new URL("ort/", document.baseURI);
-  const onGpu = wanted !== "wasm" && (await hasGpu(wanted === "webgpu"));
-  if (wanted === "webgpu" && !onGpu) throw new Error("This browser has no WebGPU. Open the page without ?engine=webgpu.");
+  if (wanted !== "wasm" && (await hasGpu(wanted === "webgpu"))) {
+    try {
+      return await withGpu(model, wanted, example, progress);
+    } catch (error) {
+      if (wanted === "webgpu") throw error; // else it was only a try
+    }
+  } else if (wanted === "webgpu") throw new Error("This browser has no WebGPU. Open the page without ?engine=webgpu.");
+  return open(await loadRuntime("wasm", progress), model, "wasm");
+}
 
-  const build = BUILDS[onGpu ? "webgpu" : "wasm"];
-  const ort = await import(new URL(build.script, folder));
-  ort.env.logLevel = "error";
-  ort.env.wasm.numThreads = 1; // more need headers that a plain file server does not send
-  ort.env.wasm.wasmPaths = folder.href;
-  ort.env.wasm.wasmBinary = await download(new URL(build.binary, folder), progress);
-
+/** On the GPU, or by the same build of onnxruntime on WebAssembly where that does better. */
+async function withGpu(model, wanted, example, progress) {
+  const ort = await loadRuntime("webgpu", progress);
+  if (wanted === "webgpu") return open(ort, model, "webgpu");
   const wasm = await open(ort, model, "wasm");
-  if (!onGpu) return wasm;
   try {
     const gpu = await open(ort, model, "webgpu");
-    if (wanted === "webgpu" || (await works(gpu, wasm, example(ort)))) return gpu;
-  } catch (error) {
-    if (wanted === "webgpu") throw error; // else it was only a try
+    return (await isBetter(gpu, wasm, example(ort))) ? gpu : wasm;
+  } catch {
+    return wasm;
   }
-  return wasm;
 }
 
 /** Whether there is a GPU; one that is only software is slower than WebAssembly, and counts if nothing else is wanted. */
@@ -43,45 +43,37 @@ async function hasGpu(software) {
   }
 }
 
-async function open(ort, model, name) {
-  const session = await ort.InferenceSession.create(model, { executionProviders: [name], logSeverityLevel: 3 });
-  let last = Promise.resolve();
-  const run = (feeds) => {
-    const now = last.then(() => session.run(feeds)); // a session does one thing at a time
-    last = now.catch(() => {});
-    return now;
-  };
-  return { ort, name, run };
+/** A build of onnxruntime-web, under the names that web.py gives its files. */
+async function loadRuntime(build, progress) {
+  const file = (name) => new URL(`ort/${name}`, document.baseURI);
+  const ort = await import(file(`ort.${build}.js`));
+  ort.env.logLevel = "error";
+  ort.env.wasm.numThreads = 1; // more need headers that a plain file server does not send
+  ort.env.wasm.wasmPaths = { mjs: file(`${build}.js`).href, wasm: file(`${build}.wasm`).href };
+  ort.env.wasm.wasmBinary = await download(file(`${build}.wasm`), progress);
+  return ort;
 }
 
-/** Whether a GPU says what WebAssembly says, and in time. */
-async function works(gpu, wasm, feeds) {
+async function open(ort, model, name) {
+  const session = await ort.InferenceSession.create(model, { executionProviders: [name], logSeverityLevel: 3 });
+  return { ort, name, run: inTurn((feeds) => session.run(feeds)) };
+}
+
+/** Whether a GPU says what WebAssembly says, and sooner. */
+async function isBetter(gpu, wasm, feeds) {
   const expected = await wasm.run(feeds);
-  const got = await gpu.run(feeds);
+  const got = await gpu.run(feeds); // the first run is slow, and not timed
   for (const [name, { data }] of Object.entries(expected)) {
     for (let i = 0; i < data.length; i++) {
       const [x, y] = [Number(data[i]), Number(got[name].data[i])];
       if (!(Math.abs(x - y) <= CLOSE * (1 + Math.abs(x)))) return false;
     }
   }
-  const start = performance.now();
-  for (let i = 0; i < 5; i++) await gpu.run(feeds);
-  return (performance.now() - start) / 5 < FRAME;
+  return (await time(gpu, feeds)) < (await time(wasm, feeds));
 }
 
-/** A file, with word of how much of it has come. */
-async function download(url, progress) {
-  const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`${url.pathname} cannot be loaded: ${answer.status} ${answer.statusText}.`);
-  const total = Number(answer.headers.get("content-length"));
-  const parts = [];
-  let done = 0;
-  for (const reader = answer.body.getReader(); ; ) {
-    const { value, done: isLast } = await reader.read();
-    if (isLast) break;
-    parts.push(value);
-    done += value.length;
-    progress(done, total);
-  }
-  return new Blob(parts).arrayBuffer();
+async function time(engine, feeds) {
+  const start = performance.now();
+  for (let i = 0; i < TRIES; i++) await engine.run(feeds);
+  return performance.now() - start;
 }

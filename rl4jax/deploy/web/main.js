@@ -9,6 +9,7 @@ import { Random } from "./random.js";
 
 const $ = (id) => document.getElementById(id);
 const HOLD = 900; // milliseconds that the end of an episode is shown
+const REPEAT = 150; // milliseconds between two of a key that is held down
 const BUDGET = 12; // milliseconds of a frame that may go into steps
 const TRAIL = 64; // points, QUARTERS of them for each step
 const QUARTERS = [0.25, 0.5, 0.75, 1];
@@ -51,11 +52,8 @@ async function load(name, as) {
   return answer[as]();
 }
 
-function describe({ algorithm, evaluation }, { env, fields }) {
-  const names = { bc: "Behaviour cloning", distill: "A distilled policy", dreamer: "Dreamer" };
-  const title = `${algorithm ? (names[algorithm] ?? algorithm.toUpperCase()) : "A policy"} on ${env}`;
-  document.title = title;
-  $("title").textContent = title;
+function describe({ evaluation }, { title, fields }) {
+  document.title = $("title").textContent = title;
   const score = evaluation ? `return ${plusMinus(evaluation.mean, evaluation.std)} over ${evaluation.episodes} episodes` : "";
   const size = Object.entries(fields).map(([name, value]) => `${name.replaceAll("_", " ")} ${minus(String(value))}`).join(", ");
   $("subtitle").textContent = [size, score, "trained with rl4jax, plays in your browser"].filter(Boolean).join("\u00a0· ");
@@ -83,8 +81,8 @@ class Show {
     this.canvas = new Canvas($("canvas"));
     this.due = 0; // steps, with a fraction, that time asks for
     this.heldUntil = 0;
-    this.busy = false;
     this.spokenAt = -Infinity;
+    this.keyAt = -Infinity; // when a key last did something
     this.forget();
     this.cost = null; // milliseconds of a step, averaged
     this.nudge = null; // what a push showed last: {force, until}
@@ -97,7 +95,7 @@ class Show {
   listen() {
     const { env } = this.player;
     $("play").onclick = () => this.setPlaying(!this.playing);
-    $("step").onclick = () => (this.setPlaying(false), this.step());
+    $("step").onclick = () => (this.setPlaying(false), this.step().catch(fail));
     $("again").onclick = () => this.again();
     for (const input of speeds()) input.onchange = () => this.setSpeed(input.value);
     // A pointer leaves no focus behind, else keys would go to what it clicked. Later, for a label gives its input the focus only then.
@@ -113,7 +111,6 @@ class Show {
     $("canvas").ariaLabel = `${env.constructor.name}, being played`;
     addEventListener("keydown", (event) => this.key(event));
     this.pointer($("canvas"));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.canvas.readColors());
     document.addEventListener("visibilitychange", () => (this.last = null)); // time in the background does not count
   }
 
@@ -129,14 +126,20 @@ class Show {
 
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const onSpeed = event.target.name === "speed";
-    const actions = { " ": () => $("play").click(), s: () => $("step").click(), n: () => $("again").click() };
-    if (this.ways.has(event.key) && !onSpeed) {
-      this.push(ARROWS[event.key]);
-    } else if (actions[event.key.toLowerCase()] && !(event.key === " " && event.target.matches("button, input"))) {
-      actions[event.key.toLowerCase()]();
-    } else return;
+    const action = this.actionOf(event);
+    if (!action) return;
     event.preventDefault();
+    if (event.repeat && (!action.repeats || event.timeStamp < this.keyAt + REPEAT)) return;
+    this.keyAt = event.timeStamp;
+    action.does();
+  }
+
+  /** What a key does, and whether it does so again and again while it is held down. Tab leads to what has keys of its own. */
+  actionOf({ key, target }) {
+    if (this.ways.has(key) && target.name !== "speed") return { does: () => this.push(ARROWS[key]), repeats: true };
+    if (key === " " && target.matches("button, input")) return null;
+    const button = { " ": "play", s: "step", n: "again" }[key.toLowerCase()];
+    return button && { does: () => $(button).click(), repeats: button === "step" };
   }
 
   /** Pull at what is played while a finger or button is down. */
@@ -195,9 +198,8 @@ class Show {
   async step() {
     const { player } = this;
     const start = performance.now();
-    const path = this.path(1);
     await player.step();
-    this.trail = [...this.trail, ...path].slice(-TRAIL);
+    this.trail = [...this.trail, ...this.path(1)].slice(-TRAIL);
     if (player.end) this.ended();
     else if (player.decision) {
       const took = performance.now() - start;
@@ -261,7 +263,7 @@ class Show {
     const fraction = isBetween ? Math.min(this.due, 1) : 1;
     const state = player.at(fraction);
     canvas.begin(env.view);
-    canvas.trail([...this.trail, ...this.path(fraction)], "orange", 5 / canvas.scale);
+    canvas.trail([...this.trail.slice(0, -QUARTERS.length), ...this.path(fraction)], "orange", 5 / canvas.scale);
     env.draw(canvas, state, decision && !player.end ? { action: decision.action, strength: strength(decision) } : null);
     this.drawPush(now, env.handle(state));
     panel.decision(decision);

@@ -19,8 +19,10 @@ export class Panel {
     this.limit = Array.isArray(config.action_space.high) ? config.action_space.high[0] : config.action_space.high;
     this.bars = this.names.map((name) => bar(name, !isChoice || this.kind === "q_values"));
     $("bars").replaceChildren(...this.bars);
-    $("value-card").hidden = !config.outputs.some((port) => port.name === "value");
-    $("value-meaning").textContent = config.value ?? "the value its critic gives";
+    const meaning = String(config.value ?? "the value its critic gives");
+    const isMeant = !meaning.startsWith("nothing"); // cloning teaches no critic
+    $("value-card").hidden = !isMeant || !config.outputs.some((port) => port.name === "value");
+    $("value-meaning").textContent = meaning;
   }
 
   /** What the policy said of the last step; null before the first. */

@@ -1,3 +1,5 @@
+import { inTurn } from "./turns.js";
+
 /** One policy in one environment, episode after episode. Knows nothing of the page. */
 export class Player {
   constructor(env, policy, random) {
@@ -7,6 +9,8 @@ export class Player {
     this.episode = 0;
     this.returns = []; // of the episodes that ended
     this.target = null; // where a drag pulls to
+    /** One step of the policy; after the end of an episode, the beginning of the next. Two at once would both leave the same state. */
+    this.step = inTurn(() => this.advance());
     this.begin();
   }
 
@@ -20,8 +24,7 @@ export class Player {
     this.values = [];
   }
 
-  /** One step of the policy; after the end of an episode, the beginning of the next. */
-  async step() {
+  async advance() {
     if (this.end) return this.begin();
     const drag = this.drag();
     if (drag) this.push(drag);

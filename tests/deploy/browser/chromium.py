@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 from rl4jax.deploy.web import npm_package
+from tests.deploy.browser.node import NODE
 
 PLAYWRIGHT = "playwright-core@1.65.0"
 PLAYWRIGHT_INTEGRITY = "sha512-vNSKgH6YqtN7cdT/L334zo0a+YwkrpicyrHJlWWPIm/Q+Nn2SWInil01oT0mbu96U4GgoRtCYQD9CzJQgju+lA=="
@@ -32,7 +33,7 @@ class Browser:
         with tarfile.open(npm_package(PLAYWRIGHT, PLAYWRIGHT_INTEGRITY)) as tar:
             tar.extractall(folder, filter="data")
         sandbox = ("--no-sandbox",) if os.geteuid() == 0 else ()  # root has none
-        command = ["node", str(DRIVER), str(folder / "package" / "index.js"), find_chromium(), *sandbox, *args]
+        command = [NODE, str(DRIVER), str(folder / "package" / "index.js"), find_chromium(), *sandbox, *args]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self):
@@ -59,15 +60,19 @@ class Browser:
         return self.do("evaluate", script=script, given=given)
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class Plain(http.server.SimpleHTTPRequestHandler):
+    """As a server that knows neither .mjs nor .wasm: nginx, as it comes, is one."""
+
+    extensions_map = http.server.SimpleHTTPRequestHandler.extensions_map | dict.fromkeys((".mjs", ".wasm"), "application/octet-stream")
+
     def log_message(self, *_):
         pass
 
 
 @contextlib.contextmanager
 def serve(folder):
-    """The folder at an address, by the server that we tell users to use."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
+    """The folder at an address."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Plain, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/"

