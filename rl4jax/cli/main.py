@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from rl4jax.core.errors import ConfigError, Rl4JaxError, did_you_mean
+from rl4jax.core.errors import ConfigError, MissingPackage, Rl4JaxError, did_you_mean
 
 from .errors import RunFailed
 
@@ -37,9 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Rl4JaxError as error:
             say(str(error), "red")
             return 2
-        except ImportError as error:
-            if "rl4jax[" not in str(error):  # not an optional package that says how to install it
-                raise
+        except MissingPackage as error:
             say(str(error), "red")
             return 1
         except BrokenPipeError:  # whoever read our output has seen enough

@@ -53,9 +53,18 @@ def did_you_mean(name: str, known: Iterable[str], elsewhere: Mapping[str, str] =
     return f"{guess}Known: {', '.join(known)}."
 
 
-def missing_extra(what: str, *, extra: str) -> ImportError:
+class MissingPackage(ImportError):
+    """An optional package is not installed. It says how to install it."""
+
+
+def missing_extra(what: str, *, extra: str) -> MissingPackage:
     """The error for an optional package that is not installed."""
-    return ImportError(f"{what} needs an optional package. Install it with: pip install 'rl4jax[{extra}]'")
+    return MissingPackage(f"{what} needs an optional package. Install it with: pip install 'rl4jax[{extra}]'")
+
+
+def missing_package(what: str, *packages: str) -> MissingPackage:
+    """The error where an extra would bring more than is needed: what runs policies installs no JAX."""
+    return MissingPackage(f"{what} needs {' and '.join(packages)}. Install with: pip install {' '.join(packages)}")
 
 
 def choose_divisor(whole: int) -> str:

@@ -13,6 +13,7 @@ FORMAT, VERSION = "rl4jax-policy", 1
 ONNX, STABLEHLO, WEIGHTS, CONFIG, CARD, REPLAY = (
     "policy.onnx", "policy.stablehlo", "model.safetensors", "config.json", "README.md", "replay.gif",
 )  # fmt: skip
+OPSET, IR_VERSION = 17, 8  # of 2022: game engines and phones lag behind, and no policy of ours needs more
 MOST_BYTES = 2 << 30  # of a file: protobuf has no more, nor has a policy
 Config = dict[str, Any]
 

@@ -5,33 +5,40 @@ import shlex
 
 from rl4jax.core.figures import plus_minus
 
-from .bundle import CARD, CONFIG, ONNX, REPLAY, STABLEHLO, WEIGHTS, Config
+from .bundle import CARD, CONFIG, ONNX, OPSET, REPLAY, STABLEHLO, WEIGHTS, Config
+from .env_names import GYM, to_play
 from .space_words import in_words
 
 TITLES = {"ppo": "PPO", "dqn": "DQN", "impala": "IMPALA", "dreamer": "Dreamer", "bc": "Behavioral cloning", "distill": "Distillation"}
 FILES = {
-    ONNX: "the policy for a batch of any size: ONNX, opset 17, which onnxruntime 1.15 and newer runs, in any language",
+    ONNX: f"the policy for a batch of any size: ONNX, opset {OPSET}, which onnxruntime 1.15 and newer runs, in any language",
     STABLEHLO: "the same as JAX traced it, without the weights",
     WEIGHTS: "the weights by name",
     CONFIG: "spaces, inputs and outputs, the memory at the start, versions, a hash of each file",
     CARD: "this card",
     REPLAY: "an episode",
 }
-NEEDS = "With rl4jax, and onnxruntime; on the other runtimes JAX, or onnx for NumPy alone."
+INSTALL = """```text
+pip install numpy gymnasium lazy_loader onnxruntime
+pip install --no-deps PATH_TO_A_CLONE_OF_RL4JAX
+```"""
 
 
 def write_card(config: Config, name: str, has_replay: bool) -> str:
     """README.md, with front matter. `name` is the folder's: Python that is started inside of it would import what lies there."""
     env, algorithm, result = config.get("env"), config.get("algorithm"), config.get("evaluation")
+    play, with_jax = play_command(name, env), "" if (to_play(env) or "").startswith(GYM) else ", with JAX for the environment"
     title = " on ".join(filter(None, (TITLES.get(algorithm or "", algorithm) or "A policy", env)))
     parts = [
         _front_matter(title, env, result),
         f"# {title}",
         *([f"![an episode]({REPLAY})"] if has_replay else []),
         _result(config, result),
-        f"## Use\n\n{NEEDS} From outside of this folder:",
+        f"## Use\n\nWith rl4jax and onnxruntime, without JAX:\n\n{INSTALL}\n\nFrom outside of this folder:",
         "\n".join(["```python", *_code(config, name), "```"]),
-        f"Or play episodes: `python -m rl4jax.deploy.run {shlex.quote(name)} --env {shlex.quote(str(env))}`." if env else "",
+        f"Or play episodes{with_jax}: `{play}`." if play else "",
+        "With onnxruntime alone, here of zeros:",
+        "\n".join(["```python", *_bare_code(config, name), "```"]),
         "## Inputs and outputs\n\n" + _spaces(config),
         _table("input", config["inputs"]),
         _table("output", config["outputs"]),
@@ -41,6 +48,12 @@ def write_card(config: Config, name: str, has_replay: bool) -> str:
         f"Made with rl4jax {config['versions'].get('rl4jax', 'from source')}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def play_command(folder: str, env: str | None) -> str | None:
+    """What to type to see it play, if there is a command that knows the environment."""
+    known = to_play(env)
+    return None if known is None else f"python -m rl4jax.deploy.run {shlex.quote(folder)} --env {shlex.quote(known)}"
 
 
 def _front_matter(title: str, env: str | None, result: dict | None) -> str:
@@ -77,6 +90,29 @@ def _code(config: Config, name: str) -> list[str]:
         return ["from rl4jax import deploy", "", load, f"action, _ = {first}"]
     later = f"action, carry = act(obs, carry{mask})  # the next steps: carry is its memory"
     return ["from rl4jax import deploy", "", load, f"action, carry = {first}", later]
+
+
+def _bare_code(config: Config, name: str) -> list[str]:
+    """Without anything of ours. A mask allows all; memory is that of the start, if it is one number."""
+    fill = {"mask": 1} | {part["name"]: part["initial"] for part in config["carry"] if not isinstance(part["initial"], list)}
+    outputs = ", ".join(port["name"] for port in config["outputs"])
+    return [
+        "import numpy as np",
+        "import onnxruntime",
+        "",
+        f"policy = onnxruntime.InferenceSession({json.dumps(f'{name}/{ONNX}', ensure_ascii=False)})",
+        "inputs = {",
+        *(f"    {json.dumps(port['name'])}: {_filled(port, fill.get(port['name'], 0))}," for port in config["inputs"]),
+        "}",
+        f"outputs = policy.run(None, inputs)  # {outputs}",
+    ]
+
+
+def _filled(port: dict, x: int | float) -> str:
+    shape, kind = (1, *port["shape"]), f'"{port["dtype"]}"'
+    if x in (0, 1):
+        return f"np.{'ones' if x else 'zeros'}({shape}, {kind})"
+    return f"np.full({shape}, {x}, {kind})"
 
 
 def _spaces(config: Config) -> str:

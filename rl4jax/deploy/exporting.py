@@ -26,12 +26,12 @@ from .card import FILES, write_card
 from .codec import SpaceSpec
 from .comparison import check
 from .errors import BundleError, ExportError
-from .on_jax import to_stablehlo
 from .onnx_file import cannot_export, first_line, to_onnx
 from .own_folder import check_folder, holds_bundle
 from .policy import Policy, load
 from .program import Program, make_program
 from .space_spec import space_spec
+from .stablehlo_file import to_stablehlo
 
 EVALUATION = ("mean", "std", "episodes")  # what the card needs of a result
 PACKAGES = ("rl4jax", "jax", "jax2onnx", "onnx", "onnxruntime", "numpy")

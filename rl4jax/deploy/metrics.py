@@ -41,10 +41,12 @@ class Metrics:
         self.sizes = Histogram([2.0**i for i in range(13)])
         self.lock = threading.Lock()
 
-    def count(self, path: str, status: int, seconds: float) -> None:
+    def count(self, path: str, status: int, seconds: float | None) -> None:
+        """An answer; without seconds if nothing of the request was read."""
         with self.lock:
             self.requests[path, status] += 1
-        self.seconds.observe(seconds)
+        if seconds is not None:
+            self.seconds.observe(seconds)
 
     def text(self) -> str:
         with self.lock:

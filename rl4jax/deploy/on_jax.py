@@ -3,20 +3,24 @@
 import re
 from pathlib import Path
 
-import jax
 import numpy as np
-from jax import export
-from safetensors.numpy import load as load_weights
+
+from rl4jax.core.errors import missing_package
 
 from .bundle import STABLEHLO, WEIGHTS, Config, read_file
 from .codec import Arrays
-from .errors import BundleError, ExportError
+from .errors import BundleError
 from .policy import Engine
-from .program import Program
 
-PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+try:
+    import flatbuffers  # noqa: F401 (jax.export reads programs with it, and does not bring it)
+    import jax
+    from jax import export
+    from safetensors.numpy import load as load_weights
+except ImportError as error:
+    raise missing_package("deploy.load(runtime='jax')", "jax", "safetensors", "flatbuffers") from error
+
 CALLS = {"shape_assertion"}  # of native functions, in what we export: that all inputs have one batch size
-FRAMES = "jax_traceback_in_locations_limit"
 
 
 def make_engine(folder: Path, config: Config) -> Engine:
@@ -60,24 +64,3 @@ def native_calls(exported: export.Exported) -> list[str]:
     """The functions outside of the program that it calls, but for those of ours: some run Python, or whatever is at an address."""
     found = re.findall(r'custom_call\s*@?("[^"]*"|[\w.$-]*)', exported.mlir_module())
     return sorted(set(found) - CALLS)
-
-
-def to_stablehlo(program: Program) -> bytes:
-    """The program for a batch of any size, for every platform; its weights are an argument."""
-    (batch,) = export.symbolic_shape("batch")
-
-    def many(weights: dict[str, jax.Array], *inputs: jax.Array) -> list[jax.Array]:
-        packed = program.with_weights(weights)
-        return jax.vmap(lambda *one: program.step(packed, *one))(*inputs)
-
-    inputs = [jax.ShapeDtypeStruct((batch, *port.shape), np.dtype(port.dtype)) for port in program.inputs]
-    weights = {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in program.weights.items()}
-    frames = getattr(jax.config, FRAMES)
-    jax.config.update(FRAMES, 0)  # the paths of the source files are nobody's business
-    try:
-        exported = export.export(jax.jit(many), platforms=PLATFORMS)(weights, *inputs)
-    finally:
-        jax.config.update(FRAMES, frames)
-    if calls := native_calls(exported):
-        raise ExportError(f"deploy.export: this policy cannot be exported: it calls {', '.join(calls)}. Write the model without them.")
-    return bytes(exported.serialize())

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rl4jax.core.errors import missing_extra
+from rl4jax.core.errors import missing_package
 
 from .bundle import ONNX, Config, read_file
 from .codec import Arrays
@@ -21,7 +21,7 @@ def make_engine(folder: Path, config: Config) -> Engine:
 
         from .numpy_products import Gemm, MatMul
     except ImportError as error:
-        raise missing_extra("deploy.load(runtime='numpy')", extra="onnx") from error
+        raise missing_package("deploy.load(runtime='numpy')", "onnx") from error
     data = read_file(folder, config, ONNX)
     try:
         model = onnx.load_model_from_string(data)

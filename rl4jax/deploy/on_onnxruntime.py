@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from rl4jax.core.errors import missing_extra
+from rl4jax.core.errors import missing_package
 
 from .bundle import ONNX, Config, read_file
 from .codec import Arrays
@@ -17,7 +17,7 @@ def make_engine(folder: Path, config: Config) -> Engine:
     try:
         import onnxruntime
     except ImportError as error:
-        raise missing_extra("deploy.load(runtime='onnxruntime')", extra="onnx") from error
+        raise missing_package("deploy.load(runtime='onnxruntime')", "onnxruntime") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors only

@@ -14,6 +14,7 @@ import numpy as np
 from rl4jax.core.errors import missing_extra
 
 from .blame import blamed
+from .bundle import IR_VERSION, OPSET
 from .errors import ExportError
 from .jaxpr import as_function, operations
 from .onnx_biases import with_biases
@@ -21,8 +22,6 @@ from .program import Port, Program
 
 if TYPE_CHECKING:
     import onnx
-
-OPSET, IR_VERSION = 17, 8  # of 2022: game engines and phones lag behind, and no policy of ours needs more
 
 
 def to_onnx(program: Program) -> "onnx.ModelProto":

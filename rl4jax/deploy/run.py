@@ -2,6 +2,8 @@
 
 import argparse
 import ast
+import contextlib
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -9,39 +11,55 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from rl4jax.core.errors import EnvError, Rl4JaxError, require
+from rl4jax.core.errors import EnvError, MissingPackage, Rl4JaxError, require
 from rl4jax.core.figures import plus_minus
 
 from .codec import SpaceSpec
+from .env_names import GYM, to_play
 from .errors import BundleError
 from .policy import RUNTIMES, Policy, load
 from .space_words import in_words
 
-GYM = "gym:"
+OWN = "Play it in a loop of your own, with deploy.load(folder)"
 
 
 def make_env(name: str) -> gymnasium.Env:
     """An environment by the name that is typed: `gym:ID`, or one of ours such as `Catch,rows=16`."""
     own, *fields = name.split(",")
+    if ":" in own and not name.startswith(GYM):
+        raise EnvError(f"--env {name} is of your own, and not of Gymnasium. {OWN}.")
     try:
         if name.startswith(GYM):
             return gymnasium.make(name.removeprefix(GYM))
         return gymnasium.make(f"rl4jax/{own}-v0", **{key: ast.literal_eval(value) for key, _, value in (f.partition("=") for f in fields)})
-    except ModuleNotFoundError as error:  # of what a built-in needs, or Gymnasium's own
-        missing = f"{error.name} is not installed"
-        instead = "gym:ID needs no JAX: --env gym:CartPole-v1" if error.name == "jax" else f"Install it: pip install {error.name}"
-        raise EnvError(f"--env {name} cannot be made: {missing}. {instead}.") from error
+    except ModuleNotFoundError as error:
+        raise EnvError(f"--env {name} cannot be made: {missing(name, error)}") from error
     except (gymnasium.error.Error, ImportError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise EnvError(f"--env {name} cannot be made: {error} Give gym:ID, or a built-in such as CartPole.") from error
+
+
+def missing(name: str, error: ModuleNotFoundError) -> str:
+    """What an environment needs, and what to do."""
+    if error.name is None:  # of the module before a colon: Gymnasium has said it all
+        return str(error)
+    if name.startswith(GYM):
+        return f"{error.name} is not installed. Install it: pip install {error.name}."
+    twin = to_play(name)
+    instead = f"the same of Gymnasium does: --env {twin}" if twin and twin != name else "those of Gymnasium do: --env gym:ID"
+    return f"{error.name} is not installed. The built-in ones do not run without JAX; {instead}."
 
 
 def trained_in(policy: Policy) -> str:
     """The environment that the bundle names, if to make it runs no code but what is installed and registered."""
     name = policy.config.get("env") or ""
     require(name != "", "--env", name, "given: the bundle does not say where it was trained")
-    if ":" in name.removeprefix(GYM):  # Gymnasium imports the module before a colon
-        raise BundleError(f"config.json: env = {name!r} names a module to import. If you trust it, say so: --env {name}.")
-    return name
+    if name.startswith(GYM) and ":" in name.removeprefix(GYM):  # Gymnasium imports the module before a colon
+        advice = f"If you trust it, say so: --env {shlex.quote(name)}"
+        raise BundleError(f"config.json: env = {name!r} names a module to import. {advice}.")
+    known = to_play(name)
+    if known is None:
+        raise BundleError(f"config.json: env = {name!r} is neither built in nor Gymnasium's. {OWN}, or give --env.")
+    return known
 
 
 def same_actions(spec: SpaceSpec, space: gymnasium.Space) -> bool:
@@ -88,7 +106,7 @@ def mask_of(policy: Policy, env: gymnasium.Env, info: dict[str, Any]) -> Any:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m rl4jax.deploy.run", description="Play episodes with an exported policy.")
     parser.add_argument("bundle", metavar="DIR", help="what `rl4jax export RUN --out DIR` wrote")
-    parser.add_argument("--env", help="gym:ID or a built-in; left out: the one it was trained in")
+    parser.add_argument("--env", help="gym:ID or a built-in; left out: the one it was trained in, or the same of Gymnasium")
     parser.add_argument("--runtime", choices=list(RUNTIMES), default="onnxruntime")
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
@@ -98,9 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         require(flags.seed >= 0, "--seed", flags.seed, "an integer of at least 0")
         policy = load(flags.bundle, flags.runtime, seed=flags.seed)
         name = flags.env or trained_in(policy)
-        env = make_env(name)
-        returns = play(policy, env, flags.episodes, flags.seed)
-    except Rl4JaxError as error:
+        with contextlib.closing(make_env(name)) as env:
+            returns = play(policy, env, flags.episodes, flags.seed)
+    except (Rl4JaxError, MissingPackage) as error:
         print(error, file=sys.stderr)
         return 2
     print(f"{name} on {flags.runtime}: return {plus_minus(returns.mean(), returns.std())} over {len(returns)} episodes")

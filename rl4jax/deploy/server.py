@@ -1,11 +1,12 @@
 """A policy over HTTP: `rl4jax serve DIR`, then `POST /act` with `{"obs": ...}`. NumPy and onnxruntime, no JAX.
 
 The server remembers nothing of a client: a policy with memory gives its `carry` away with each answer, and wants it back with the next
-question. See `http_json` for what keeps clients from disturbing each other.
+question. See `http_server` for what keeps clients from disturbing each other.
 """
 
 import json
 import os
+import shlex
 import signal
 import threading
 import time
@@ -18,7 +19,8 @@ import numpy as np
 from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean, is_count, require
 
 from .codec import SpaceSpec, as_array, leaf_specs, leaves
-from .http_json import JsonServer, Limits, Refused, Route, read_object, write_json
+from .http_json import Refused, Route, read_object, write_json
+from .http_server import JsonServer, Limits
 from .metrics import Metrics
 from .policy import Policy, load
 
@@ -81,7 +83,7 @@ class Server:
         self.limits = Limits(max_body=max_body, max_clients=max_clients, request_seconds=request_seconds)
         routes = {
             "/": Route("GET", lambda _: write_json(self.describe())),
-            "/act": Route("POST", self._act),
+            "/act": Route("POST", self._act, computes=True),
             "/health": Route("GET", lambda _: write_json({"status": "ok", "policy": about(policy)}), open=True),
             "/metrics": Route("GET", lambda _: self.metrics.text().encode(), "text/plain; version=0.0.4; charset=utf-8"),
         }
@@ -130,8 +132,8 @@ class Server:
     def example_line(self) -> str:
         """A line to copy into a shell."""
         header = ' -H "Authorization: Bearer $RL4JAX_TOKEN"' if self._http.token is not None else ""
-        line = f"curl {self.url}/act{header} -d '{json.dumps(example(self.policy))}'"
-        return line if len(line) <= LONGEST_EXAMPLE else f"curl {self.url}/{header}"
+        line = f"curl {shlex.quote(self.url + '/act')}{header} -d {shlex.quote(json.dumps(example(self.policy)))}"
+        return line if len(line) <= LONGEST_EXAMPLE else f"curl {shlex.quote(self.url + '/')}{header}"
 
     def _act(self, body: bytes) -> bytes:
         try:

@@ -24,6 +24,7 @@ from rl4jax.core.errors import did_you_mean
 
 from .bundle import CONFIG, ONNX, Config, read_config, read_file
 from .card import TITLES
+from .env_names import GYMNASIUM
 from .errors import BundleError
 from .own_folder import check_folder
 
@@ -56,14 +57,6 @@ ENVS = {
     "Acrobot": Played((6,)),
     "GridWorld": Played((4,), masks=True),
     "Catch": Played(("rows", "columns", 1), {"rows": 10, "columns": 5}),
-}
-# Gymnasium's environments that move exactly as ours; a test of ours compares each.
-GYMNASIUM = {
-    "gym:CartPole-v0": "CartPole,max_steps=200",
-    "gym:CartPole-v1": "CartPole",
-    "gym:Pendulum-v1": "Pendulum",
-    "gym:MountainCar-v0": "MountainCar",
-    "gym:Acrobot-v1": "Acrobot",
 }
 SAME = GYMNASIUM | {f"gym:rl4jax/{name}-v0": name for name in ENVS}
 

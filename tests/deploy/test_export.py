@@ -22,8 +22,8 @@ from rl4jax import deploy
 from rl4jax.deploy.bundle import digest
 from rl4jax.deploy.card import write_card
 from rl4jax.deploy.comparison import check, random_input
-from rl4jax.deploy.on_jax import to_stablehlo
 from rl4jax.deploy.program import Port, make_program
+from rl4jax.deploy.stablehlo_file import to_stablehlo
 from rl4jax.nn.distributions import AbstractDistribution
 from tests.deploy.policies import actor_critic
 

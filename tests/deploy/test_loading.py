@@ -344,10 +344,15 @@ def play(*args):
 def test_a_bundle_cannot_have_a_module_imported(bundle, tmp_path, monkeypatch, capsys):
     (tmp_path / "stranger.py").write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
     monkeypatch.syspath_prepend(tmp_path)
-    for name in ("gym:stranger:Maze-v0", "stranger:Maze-v0"):
+    said = {
+        "gym:stranger:Maze-v0": "names a module to import. If you trust it, say so: --env gym:stranger:Maze-v0.",
+        "gym:stranger:Maze-v0; true": "names a module to import. If you trust it, say so: --env 'gym:stranger:Maze-v0; true'.",
+        "stranger:Maze": "is neither built in nor Gymnasium's. Play it in a loop of your own, with deploy.load(folder), or give --env.",
+    }
+    for name, advice in said.items():
         write(bundle, read(bundle) | {"env": name})
         assert play(bundle) == 2
-        assert f"env = {name!r} names a module to import. If you trust it, say so: --env {name}" in capsys.readouterr().err
+        assert f"env = {name!r} {advice}" in capsys.readouterr().err
     assert not (tmp_path / "ran").exists()
     assert play(bundle, "--env", "gym:stranger:Maze-v0") == 2, "there is no such environment"
     assert "--env gym:stranger:Maze-v0 cannot be made" in capsys.readouterr().err
@@ -377,6 +382,24 @@ def test_an_action_that_is_none(original):
     )
     with pytest.raises(deploy.BundleError, match=re.escape("is none of Discrete(4)")):
         run.play(wild, run.make_env("GridWorld"), 1)
+
+
+def test_environments_are_closed(original, monkeypatch):
+    made = run.make_env("GridWorld")
+    closed = []
+    monkeypatch.setattr(made, "close", lambda: closed.append(True))
+    monkeypatch.setattr(run, "make_env", lambda name: made)
+    assert play(original, "--episodes", 1) == 0
+    assert closed == [True]
+
+
+def test_environments_that_the_command_cannot_make(original, capsys):
+    assert play(original, "--env", "my_game:Maze") == 2
+    assert "--env my_game:Maze is of your own, and not of Gymnasium. Play it in a loop of your own" in capsys.readouterr().err
+    assert play(original, "--env", "gym:my_game:Maze-v0") == 2
+    said = capsys.readouterr().err
+    assert "--env gym:my_game:Maze-v0 cannot be made: No module named 'my_game'" in said
+    assert "None" not in said
 
 
 def test_mistakes_of_the_command(original, capsys):

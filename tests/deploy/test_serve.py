@@ -5,10 +5,12 @@ import contextlib
 import http.client
 import json
 import logging
+import os
 import pathlib
 import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 import urllib.error
@@ -21,6 +23,7 @@ import pytest
 import rl4jax as rl
 from rl4jax import deploy
 from rl4jax.core.errors import ConfigError
+from rl4jax.deploy.local_askers import own_names
 from rl4jax.deploy.policy import Policy
 from rl4jax.deploy.server import Server, serve
 from tests import fresh_process
@@ -349,6 +352,20 @@ def test_a_program_that_fails_is_no_end(caplog):
     assert "a secret" in caplog.text
 
 
+def test_the_line_to_copy_is_one_command_whatever_the_bundle_says():
+    leaf = {"type": "Box", "shape": [], "dtype": "float32", "own_shape": [], "own_dtype": "float32", "low": None, "high": None}
+    names = ["it's", "'; touch owned; '", "$(touch owned)", '"; touch owned; "']
+    policy = stub(
+        lambda inputs, wanted: {}, {"type": "Dict", "spaces": {name: leaf | {"port": f"obs.{i}"} for i, name in enumerate(names)}}
+    )
+    with Server(policy, port=0) as server:
+        printed = "curl() { printf '%s\\n' \"$@\"; }; " + server.example_line()
+        done = subprocess.run(["sh", "-c", printed], capture_output=True, text=True)
+        url, flag, question = done.stdout.splitlines()
+    assert (url, flag, done.stderr) == (f"{server.url}/act", "-d", "")
+    assert json.loads(question) == {"obs": dict.fromkeys(names, 0.0)}
+
+
 # Requests that are no HTTP, or not as we want it
 
 GOOD = b'{"obs": [0, 0, 0, 0]}'
@@ -541,13 +558,38 @@ def test_when_all_are_being_answered_one_more_is_asked_to_come_back():
             thread.start()
         for _ in threads:
             assert busy.acquire(timeout=60)
-        with connect(server) as connection:
-            assert read_all(connection).startswith(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n")
+        began = time.monotonic()
+        for _ in range(10):
+            with connect(server) as connection:
+                assert read_all(connection).startswith(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n")
+        assert time.monotonic() - began < 5, "nobody waits for room that cannot be made"
+        assert server.metrics.requests["other", 503] == 10
+        assert sum(server.metrics.seconds.counts) == 0, "what was not read took no time"
         go_on.set()
         for thread in threads:
             thread.join()
         assert answers == [200, 200]
         assert act(server, {"obs": [0, 0]})[0] == 200
+
+
+def test_health_and_metrics_are_answered_while_all_engines_are_busy():
+    num, busy, go_on = 2 * (os.cpu_count() or 1) + 2, threading.Semaphore(0), threading.Event()
+
+    def engine(inputs, names):
+        busy.release()
+        assert go_on.wait(60)
+        return {"action": np.zeros(1)}
+
+    with Server(stub(engine), port=0) as server, concurrent.futures.ThreadPoolExecutor(num) as pool:
+        answers = [pool.submit(act, server, {"obs": [0, 0]}) for _ in range(num)]
+        for _ in range(max(2, os.cpu_count() or 1)):
+            assert busy.acquire(timeout=60)
+        assert not busy.acquire(timeout=0.1), "no more are computed at once than there are cores"
+        for path in ("/health", "/metrics", "/"):
+            with urllib.request.urlopen(server.url + path, timeout=30) as response:
+                assert response.status == 200
+        go_on.set()
+        assert [answer.result()[0] for answer in answers] == [200] * num
 
 
 def test_a_server_that_stops_finishes_what_it_is_answering():
@@ -631,6 +673,52 @@ def test_metrics_count_what_happened(bundle):
     )
     for name in ("rl4jax_requests_total", "rl4jax_request_seconds", "rl4jax_batch_size", "rl4jax_uptime_seconds"):
         assert f"# TYPE {name} " in text
+
+
+def test_the_time_of_an_answer_is_not_that_of_what_comes_after_it(bundle):
+    with Server(deploy.load(bundle("plain")), port=0, max_body=100) as server, connect(server) as connection:
+        connection.sendall(b"POST /act?x=1 HTTP/1.1\r\nContent-Length: 101\r\n\r\n")
+        assert read_all(connection).startswith(b"HTTP/1.1 413"), "and it goes on listening, for what they may be sending"
+    assert server.metrics.requests == {("/act", 413): 1}
+    assert server.metrics.seconds.total < 0.5
+
+
+ELSEWHERE = {
+    "another name": "Host: evil.example\r\n",
+    "another name with our port": "Host: evil.example:8080\r\n",
+    "a name that begins as ours": "Host: localhost.evil.example\r\n",
+    "no name": "Host: [\r\n",
+    "two names": "Host: localhost\r\nHost: evil.example\r\n",
+    "a page": "Host: localhost\r\nOrigin: http://evil.example\r\n",
+    "a page in a frame, or a file": "Host: localhost\r\nOrigin: null\r\n",
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+@pytest.mark.parametrize("path", ["GET /health", "GET /", "POST /act"])
+def test_web_pages_may_not_ask_a_server_of_this_machine(path, what, server):
+    status, body = raw(server, f"{path} HTTP/1.1\r\n{ELSEWHERE[what]}Content-Length: 21\r\n\r\n".encode() + GOOD)
+    assert (status, "is not of this machine" in body) == (403, True)
+
+
+@pytest.mark.parametrize(
+    "own", ["Host: localhost", "Host: LOCALHOST:1234", "Host: [::1]:1", "Host: 127.0.0.1", "Origin: http://localhost:3000", ""]
+)
+def test_this_machine_may(own, server):
+    assert raw(server, f"GET /health HTTP/1.1\r\n{own}\r\n\r\n".encode())[0] == 200
+
+
+def test_by_what_names_a_server_may_be_asked():
+    assert own_names("MyHost", "127.0.1.1") >= {"localhost", "::1", "myhost", "127.0.1.1"}
+    assert own_names("::1", "::1") >= {"127.0.0.1", "::1"}
+    assert own_names("0.0.0.0", "0.0.0.0") is own_names("::", "::") is own_names("example", "192.0.2.1") is None
+
+
+def test_a_token_is_enough_for_a_proxy_with_a_name_of_its_own(bundle):
+    with Server(deploy.load(bundle("plain")), port=0, token="s3cret") as server:
+        asked = b"POST /act HTTP/1.1\r\nHost: robot.example\r\nOrigin: https://robot.example\r\nContent-Length: 21\r\n"
+        assert raw(server, asked + b"\r\n" + GOOD)[0] == 401
+        assert raw(server, asked + b"Authorization: Bearer s3cret\r\n\r\n" + GOOD)[0] == 200
 
 
 def test_a_server_is_started_once(server):

@@ -73,6 +73,29 @@ def test_a_policy_plays(bundle):
     assert done.returncode == 0
 
 
+def test_what_was_trained_in_ours_plays_in_the_same_of_gymnasium(bundle):
+    done = run_there(PLAY, str(bundle), "--episodes", "2")
+    assert done.stdout.startswith("gym:CartPole-v1 on onnxruntime: return "), done.stderr
+    done = run_there(PLAY, str(bundle), "--env", "CartPole")
+    assert done.stderr.endswith(
+        "is not installed. The built-in ones do not run without JAX; the same of Gymnasium does: --env gym:CartPole-v1.\n"
+    )
+    done = run_there(PLAY, str(bundle), "--env", "Catch")
+    assert done.stderr.endswith("is not installed. The built-in ones do not run without JAX; those of Gymnasium do: --env gym:ID.\n")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "needed"), [("onnxruntime", ["onnxruntime"]), ("numpy", ["onnx"]), ("jax", ["jax", "safetensors", "flatbuffers"])]
+)
+def test_each_runtime_needs_its_package_only(runtime, needed, bundle):
+    args, common = (str(bundle), "--env", "gym:CartPole-v1", "--episodes", "1", "--runtime", runtime), ["numpy", "gymnasium", "lazy_loader"]
+    done = run_there(PLAY, *args, packages=common)
+    said = f"deploy.load(runtime={runtime!r}) needs {' and '.join(needed)}. Install with: pip install {' '.join(needed)}\n"
+    assert (done.stderr, done.returncode) == (said, 2)
+    done = run_there(PLAY, *args, packages=[*common, *needed])
+    assert done.stdout.startswith(f"gym:CartPole-v1 on {runtime}: return "), done.stderr
+
+
 def test_commands_say_what_is_wrong(tmp_path):
     done = run_there(COMMAND, "serve", str(tmp_path / "nowhere"))
     assert (done.stdout, done.returncode) == ("", 2)

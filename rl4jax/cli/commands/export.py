@@ -1,6 +1,7 @@
 """`rl4jax export RUN`."""
 
 import dataclasses
+import shlex
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -41,6 +42,7 @@ def command(argv: Sequence[str]) -> int:
     from rl4jax.collect.evaluation import evaluate
     from rl4jax.core.errors import require
     from rl4jax.core.figures import plus_minus
+    from rl4jax.deploy.card import play_command
     from rl4jax.deploy.exporting import check_target, export
     from rl4jax.deploy.web import parse_env, write_page
 
@@ -81,10 +83,11 @@ def command(argv: Sequence[str]) -> int:
     finally:
         close(run.env)
     print(f"{out}: return {plus_minus(float(result.mean), float(result.std))} over {len(result.returns)} episodes")
-    print(f"  play   python -m rl4jax.deploy.run {out}")
+    if play := play_command(str(out), name):
+        print(f"  play   {play}")
     print(f"  serve  {hint('serve', out)}")
     if flags.web:
-        print(f"  look   python -m http.server --directory {write_page(out, Path(flags.web))}")
+        print(f"  look   python -m http.server --directory {shlex.quote(str(write_page(out, Path(flags.web))))}")
     return 0
 
 
