@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from rl4jax.core.errors import ConfigError, MissingPackage, Rl4JaxError, did_you_mean
+from rl4jax.core.errors import ConfigError, MissingPackage, Rl4JaxError, did_you_mean, missing_package
 
 from .errors import RunFailed
 
 COMMANDS = {
-    "train": "train ALGORITHM ENV: train an agent by ppo, dqn or impala; `rl4jax train ppo --help` lists every setting",
+    "train": "train ALGORITHM ENV: train an agent by ppo, dqn, impala or dreamer; `rl4jax train ppo --help` lists every setting",
     "bc": "bc RUN: clone the agent of a run",
     "distill": "distill RUN...: distill the agents of one or several runs into one",
     "resume": "resume RUN: go on with a run that was interrupted, or make it longer",
@@ -23,6 +23,7 @@ COMMANDS = {
     "plot": "plot RUN...: draw the learning curves of one or several runs",
     "envs": "envs: list the built-in environments; envs ENV: the presets of one",
 }  # the imports that take long are made by the command that needs them
+NEEDED = ("tyro", "rich", "jax", "equinox", "jaxtyping", "optax")  # by some of them: where policies only run, they may be left out
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,8 +65,13 @@ def dispatch(argv: Sequence[str]) -> int:
         return 0
     if argv[0] not in COMMANDS:
         raise ConfigError(f"rl4jax: there is no command {argv[0]!r}. {did_you_mean(argv[0], COMMANDS)}")
-    module = importlib.import_module(f"rl4jax.cli.commands.{argv[0]}")
-    return module.command(argv[1:])
+    try:
+        module = importlib.import_module(f"rl4jax.cli.commands.{argv[0]}")
+        return module.command(argv[1:])
+    except ModuleNotFoundError as error:
+        if error.name not in NEEDED:
+            raise
+        raise missing_package(f"rl4jax {argv[0]}", error.name) from error
 
 
 def say(text: str, style: str = "") -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rl4jax.deploy.card import in_shell
+
 
 @contextlib.contextmanager
 def stdout_for_result(reserved: bool) -> Iterator[Any]:
@@ -31,9 +33,17 @@ def stdout_for_result(reserved: bool) -> Iterator[Any]:
 
 def hint(command: str, folder: str | os.PathLike[str]) -> str:
     """A command to type, with the program as it was started if that is not on the PATH."""
-    off_path = Path(sys.argv[0]).name == "rl4jax" and not shutil.which("rl4jax")
-    program = shlex.quote(sys.argv[0]) if off_path else "rl4jax"
-    return f"{program} {command} {shlex.quote(str(folder))}"
+    program = shlex.quote(sys.argv[0]) if _off_path() else "rl4jax"
+    return f"{program} {command} {in_shell(str(folder))}"
+
+
+def python() -> str:
+    """The Python to type: this one by its path, if it is not that of the shell."""
+    return shlex.quote(sys.executable) if _off_path() else "python"
+
+
+def _off_path() -> bool:
+    return Path(sys.argv[0]).name == "rl4jax" and not shutil.which("rl4jax")
 
 
 def flush_all() -> None:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
@@ -64,7 +65,8 @@ def missing_extra(what: str, *, extra: str) -> MissingPackage:
 
 def missing_package(what: str, *packages: str) -> MissingPackage:
     """The error where an extra would bring more than is needed: what runs policies installs no JAX."""
-    return MissingPackage(f"{what} needs {' and '.join(packages)}. Install with: pip install {' '.join(packages)}")
+    absent = [package for package in packages if find_spec(package) is None] or packages
+    return MissingPackage(f"{what} needs {' and '.join(absent)}. Install with: pip install {' '.join(absent)}")
 
 
 def choose_divisor(whole: int) -> str:

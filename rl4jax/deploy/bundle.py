@@ -25,7 +25,7 @@ def read_config(folder: Path) -> Config:
         what = "has no config.json" if os.path.isdir(folder) else "is not a folder"
         raise BundleError(f"{folder} {what}, so it is no bundle. Give a folder that `rl4jax export RUN --out DIR` wrote.")
     try:
-        config = json.loads(read_bytes(path).decode("utf-8"))
+        config = json.loads(read_bytes(path).decode("utf-8"), parse_constant=_no_number)
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise BundleError(f"{path} cannot be read: {error}. Export the policy again.") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
@@ -37,6 +37,10 @@ def read_config(folder: Path) -> Config:
         raise BundleError(f"{path} lacks {', '.join(sorted(missing))}. Export the policy again.")
     check_config(config)
     return config
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"it has {name} in it, which is no JSON")
 
 
 def read_file(folder: Path, config: Config, name: str) -> bytes:

@@ -1,11 +1,15 @@
 """The model card of a bundle: what it is, how good, and how to run it, for people and for Hugging Face."""
 
 import json
+import re
 import shlex
+
+import numpy as np
 
 from rl4jax.core.figures import plus_minus
 
 from .bundle import CARD, CONFIG, ONNX, OPSET, REPLAY, STABLEHLO, WEIGHTS, Config
+from .codec import MASK, SpaceSpec
 from .env_names import GYM, to_play
 from .space_words import in_words
 
@@ -34,11 +38,11 @@ def write_card(config: Config, name: str, has_replay: bool) -> str:
         f"# {title}",
         *([f"![an episode]({REPLAY})"] if has_replay else []),
         _result(config, result),
-        f"## Use\n\nWith rl4jax and onnxruntime, without JAX:\n\n{INSTALL}\n\nFrom outside of this folder:",
-        "\n".join(["```python", *_code(config, name), "```"]),
-        f"Or play episodes{with_jax}: `{play}`." if play else "",
-        "With onnxruntime alone, here of zeros:",
-        "\n".join(["```python", *_bare_code(config, name), "```"]),
+        f"## Use\n\nWith rl4jax and onnxruntime, without JAX:\n\n{INSTALL}\n\nFrom outside of this folder, here with zeros:",
+        _fenced("python", "\n".join(_code(config, name))),
+        f"Or play episodes{with_jax}:\n\n{_fenced('text', play)}" if play else "",
+        "With onnxruntime alone:",
+        _fenced("python", "\n".join(_bare_code(config, name))),
         "## Inputs and outputs\n\n" + _spaces(config),
         _table("input", config["inputs"]),
         _table("output", config["outputs"]),
@@ -53,15 +57,31 @@ def write_card(config: Config, name: str, has_replay: bool) -> str:
 def play_command(folder: str, env: str | None) -> str | None:
     """What to type to see it play, if there is a command that knows the environment."""
     known = to_play(env)
-    return None if known is None else f"python -m rl4jax.deploy.run {shlex.quote(folder)} --env {shlex.quote(known)}"
+    return None if known is None else f"python -m rl4jax.deploy.run {in_shell(folder)} --env {shlex.quote(known)}"
+
+
+def in_shell(path: str) -> str:
+    """A path to type, which nothing takes for a flag.
+
+    >>> in_shell("-my bundle")
+    "'./-my bundle'"
+    """
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)
+
+
+def _fenced(language: str, code: str) -> str:
+    """A block that no line of the code ends."""
+    longest = max(map(len, re.findall("`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{code}\n{fence}"
 
 
 def _front_matter(title: str, env: str | None, result: dict | None) -> str:
-    quoted = json.dumps(env)  # JSON is YAML, whatever the name
+    quoted = _quoted(env or "")  # JSON is YAML, whatever the name
     front = ["---", "library_name: rl4jax", "pipeline_tag: reinforcement-learning", "tags:"]
     front += ["- reinforcement-learning", "- deep-reinforcement-learning", "- rl4jax", "- onnx", *([f"- {quoted}"] if env else [])]
     if result and env:
-        front += ["model-index:", f"- name: {json.dumps(title)}", "  results:"]
+        front += ["model-index:", f"- name: {_quoted(title)}", "  results:"]
         front += ["  - task:", "      type: reinforcement-learning", "      name: reinforcement-learning"]
         front += ["    dataset:", f"      name: {quoted}", f"      type: {quoted}"]
         score = plus_minus(result["mean"], result["std"], "+/-")
@@ -83,26 +103,54 @@ def _result(config: Config, result: dict | None) -> str:
 
 
 def _code(config: Config, name: str) -> list[str]:
-    load = f'act = deploy.load({json.dumps(name, ensure_ascii=False)})  # or runtime="jax", or "numpy"'
-    mask = ", mask" if config["mask"] and not config["mask"]["in_obs"] else ""
-    first = f"act(obs, mask=mask)  # mask: {config['mask']['size']} of true (allowed) or false" if mask else "act(obs)"
-    if not config["carry"]:
-        return ["from rl4jax import deploy", "", load, f"action, _ = {first}"]
-    later = f"action, carry = act(obs, carry{mask})  # the next steps: carry is its memory"
-    return ["from rl4jax import deploy", "", load, f"action, carry = {first}", later]
+    """With observations of zeros. A mask allows all."""
+    mask, memory = config["mask"], bool(config["carry"])
+    allowed = f'np.ones({mask["size"]}, "bool")' if mask else ""
+    obs = config["observation_space"]
+    separate = mask and not mask["in_obs"]
+    return [
+        "import numpy as np",
+        "from rl4jax import deploy",
+        "",
+        f'act = deploy.load({_quoted(name)})  # or runtime="jax", or "numpy"',
+        f"obs = {_zeros(obs, {MASK: allowed} if mask and mask['in_obs'] else {})}  # yours",
+        *([f"mask = {allowed}  # yours: true where allowed"] if separate else []),
+        f"action, {'carry' if memory else '_'} = act(obs{', mask=mask' if separate else ''})",
+        *([f"action, carry = act(obs, carry{', mask' if separate else ''})  # the next steps: carry is its memory"] if memory else []),
+    ]
+
+
+def _zeros(spec: SpaceSpec, more: dict[str, str]) -> str:
+    """The first there is of a space, in Python."""
+    if spec["type"] == "Dict":
+        parts = {key: _zeros(part, {}) for key, part in spec["spaces"].items()} | more
+        return "{" + ", ".join(f"{_quoted(key)}: {part}" for key, part in parts.items()) + "}"
+    if spec["type"] == "Tuple":
+        return "(" + "".join(f"{_zeros(part, {})}, " for part in spec["spaces"]) + ")"
+    start = f" + {spec['start']}" if np.any(spec.get("start", 0)) else ""
+    return f'np.zeros({tuple(spec["own_shape"])}, "{spec["own_dtype"]}"){start}'
+
+
+def _plain(text: str) -> str:
+    """A name on one line, without what Markdown and its tables would take for their own: keys of a dict may be any text."""
+    return "".join(sign if sign.isprintable() and sign not in "`|" else f"\\x{ord(sign):02x}" for sign in text)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _bare_code(config: Config, name: str) -> list[str]:
     """Without anything of ours. A mask allows all; memory is that of the start, if it is one number."""
     fill = {"mask": 1} | {part["name"]: part["initial"] for part in config["carry"] if not isinstance(part["initial"], list)}
-    outputs = ", ".join(port["name"] for port in config["outputs"])
+    outputs = ", ".join(_plain(port["name"]) for port in config["outputs"])
     return [
         "import numpy as np",
         "import onnxruntime",
         "",
-        f"policy = onnxruntime.InferenceSession({json.dumps(f'{name}/{ONNX}', ensure_ascii=False)})",
+        f"policy = onnxruntime.InferenceSession({_quoted(f'{name}/{ONNX}')})",
         "inputs = {",
-        *(f"    {json.dumps(port['name'])}: {_filled(port, fill.get(port['name'], 0))}," for port in config["inputs"]),
+        *(f"    {_quoted(port['name'])}: {_filled(port, fill.get(port['name'], 0))}," for port in config["inputs"]),
         "}",
         f"outputs = policy.run(None, inputs)  # {outputs}",
     ]
@@ -116,11 +164,11 @@ def _filled(port: dict, x: int | float) -> str:
 
 
 def _spaces(config: Config) -> str:
-    return f"Observations are {in_words(config['observation_space'])}, actions {in_words(config['action_space'])}."
+    return f"Observations are {_plain(in_words(config['observation_space']))}, actions {_plain(in_words(config['action_space']))}."
 
 
 def _table(kind: str, ports: list[dict]) -> str:
-    rows = [f"| `{port['name']}` | [batch{''.join(f', {n}' for n in port['shape'])}] | {port['dtype']} |" for port in ports]
+    rows = [f"| `{_plain(port['name'])}` | [batch{''.join(f', {n}' for n in port['shape'])}] | {port['dtype']} |" for port in ports]
     return "\n".join([f"| {kind} | shape | dtype |", "|---|---|---|", *rows])
 
 

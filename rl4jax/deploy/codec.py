@@ -9,6 +9,7 @@ import numpy as np
 from rl4jax.core.errors import ShapeError
 
 SpaceSpec = dict[str, Any]  # what `space_spec` writes: JSON
+MASK = "action_mask"  # where some environments have it among their observations
 Arrays = dict[str, np.ndarray]  # by the name of the port
 CHOICES = ("Discrete", "MultiDiscrete", "MultiBinary")  # spaces that have fewer numbers than their dtype
 LOOK = "Look at where it comes from."

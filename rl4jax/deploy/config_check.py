@@ -84,6 +84,16 @@ def is_shape(x: Any) -> bool:
     return isinstance(x, list) and len(x) <= 32 and all(type(n) is int and 0 <= n <= MOST for n in x) and math.prod(x) <= MOST
 
 
+def is_name(x: Any) -> bool:
+    return x is None or (isinstance(x, str) and x.isprintable())
+
+
+def is_bound(x: Any, depth: int = 0) -> bool:
+    if isinstance(x, list):
+        return depth < 32 and all(is_bound(part, depth + 1) for part in x)
+    return x is None or (type(x) in (int, float) and math.isfinite(x))
+
+
 def fits(x: Any, shape: list[int], dtype: str) -> bool:
     """Whether it is one number for all, or one for each, and the dtype holds them."""
     try:
@@ -98,8 +108,10 @@ def are_heads(x: Any, size: int) -> bool:
 
 
 RULES: dict[str, tuple[Callable[[Any, Config], bool], str]] = {  # of a value and the object that it is in
-    "env": (lambda x, _: x is None or isinstance(x, str), "a text or null"),
-    "algorithm": (lambda x, _: x is None or isinstance(x, str), "a text or null"),
+    "env": (lambda x, _: is_name(x), "a text without control characters, or null"),
+    "algorithm": (lambda x, _: is_name(x), "a text without control characters, or null"),
+    "low": (lambda x, _: is_bound(x), "a number, null for none, or lists of them"),
+    "high": (lambda x, _: is_bound(x), "a number, null for none, or lists of them"),
     "files": (lambda x, _: isinstance(x, dict) and all(isinstance(v, str) for v in x.values()), "checksums by file"),
     "name": (lambda x, _: isinstance(x, str) and x != "", "a name"),
     "port": (lambda x, _: isinstance(x, str) and x != "", "a name"),
@@ -121,5 +133,5 @@ PORT, LEAF = ("name", "shape", "dtype"), ("port", "shape", "dtype", "own_shape",
 KEYS = {  # that are read, by what they are read of
     "config": ("env", "algorithm", "files"), "inputs": PORT, "outputs": PORT, "carry": (*PORT, "initial"), "noise": (*PORT, "kind"),
     "mask": ("size", "heads", "in_obs"), "space": ("type",), "start": ("start",),
-    "Box": LEAF, "MultiBinary": LEAF, "Discrete": (*LEAF, "n"), "MultiDiscrete": (*LEAF, "nvec"),
+    "Box": (*LEAF, "low", "high"), "MultiBinary": LEAF, "Discrete": (*LEAF, "n"), "MultiDiscrete": (*LEAF, "nvec"),
 }  # fmt: skip

@@ -1,5 +1,7 @@
 """Environments by the names that are typed: `gym:ID`, one of ours such as `Catch,rows=16`, `module:Class` of somebody's own. No JAX."""
 
+import re
+
 from rl4jax.envs.registry import BUILT_IN
 
 GYM = "gym:"
@@ -13,12 +15,27 @@ GYMNASIUM = {
 }
 
 
+def in_ours(typed: str) -> str:
+    """The name of the same environment among ours, if it is there; else as it was typed.
+
+    >>> in_ours("gym:CartPole-v1"), in_ours("gym:rl4jax/Catch-v0"), in_ours("Catch, rows = 16"), in_ours("gym:Ant-v5")
+    ('CartPole', 'Catch', 'Catch,rows=16', 'gym:Ant-v5')
+    """
+    registered = re.fullmatch(r"gym:rl4jax/(\w+)-v0", typed)
+    if registered:
+        return registered[1]
+    return GYMNASIUM.get(typed, re.sub(r"\s*([,=])\s*", r"\1", typed.strip()))
+
+
 def to_play(typed: str | None) -> str | None:
     """The name to play a policy by, without JAX where Gymnasium has the same; None where `deploy.run` knows no such environment.
 
     >>> to_play("CartPole"), to_play("Catch,rows=16"), to_play("my_game:Maze")
     ('gym:CartPole-v1', 'Catch,rows=16', None)
     """
-    if typed is None or not (typed.startswith(GYM) or typed.split(",")[0] in BUILT_IN):
+    if typed is None:
         return None
-    return {ours: theirs for theirs, ours in GYMNASIUM.items()}.get(typed, typed)
+    ours = in_ours(typed)
+    if ours.split(",")[0] in BUILT_IN:
+        return {name: theirs for theirs, name in GYMNASIUM.items()}.get(ours, ours)
+    return typed if typed.startswith(GYM) else None

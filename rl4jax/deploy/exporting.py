@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from gymnasium import spaces
 from safetensors.numpy import save as weights_as_bytes
 
 from rl4jax.core.atomic import write_atomic
-from rl4jax.core.errors import ConfigError, require
+from rl4jax.core.errors import ConfigError, missing_extra, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.leaf_names import leaves_by_name
 from rl4jax.core.spaces import mask_heads
@@ -23,7 +24,7 @@ from rl4jax.nn.model_check import check_callable
 
 from .bundle import CARD, CONFIG, FORMAT, ONNX, REPLAY, STABLEHLO, VERSION, WEIGHTS, Config, digest
 from .card import FILES, write_card
-from .codec import SpaceSpec
+from .codec import MASK, SpaceSpec
 from .comparison import check
 from .errors import BundleError, ExportError
 from .onnx_file import cannot_export, first_line, to_onnx
@@ -34,6 +35,7 @@ from .space_spec import space_spec
 from .stablehlo_file import to_stablehlo
 
 EVALUATION = ("mean", "std", "episodes")  # what the card needs of a result
+CONVERTERS = ("jax2onnx", "onnx", "onnxruntime", "flatbuffers")
 PACKAGES = ("rl4jax", "jax", "jax2onnx", "onnx", "onnxruntime", "numpy")
 
 
@@ -54,6 +56,7 @@ def export(
     GIF. What ONNX answers is compared with JAX first: a bundle that is there already stays if this fails. A folder with other things of
     these names in it is refused.
     """
+    check_packages()
     require(isinstance(env, VecEnv | GymVecEnv), "deploy.export: env", type(env).__name__, "an rl.VecEnv or rl.GymVecEnv")
     require(replay is None or isinstance(replay, bytes), "deploy.export: replay", type(replay).__name__, "the bytes of a GIF")
     check_callable(model)
@@ -68,22 +71,24 @@ def export(
         **({} if replay is None else {REPLAY: replay}),
     }
     config = describe(program, env, masked, about or {})
-    files[CARD] = write_card(config, folder.resolve().name, replay is not None).encode()
+    files[CARD] = write_card(config, folder.resolve().name, replay is not None).encode(errors="replace")
     config["files"] = {name: digest(data) for name, data in files.items()}
-    files[CONFIG] = as_json(config)  # the last one: without it there is no bundle
+    files[CONFIG] = as_json(config)  # the last one: it makes the others a bundle
     with tempfile.TemporaryDirectory() as trial:
         write(files, Path(trial))
         check(program, load_trial(program, trial))
-    for name in (CONFIG, REPLAY):  # none is better than one of two halves
-        if (folder / name).is_file():
-            (folder / name).unlink()
-    write(files, folder)
+    replace(files, folder)
     return folder
 
 
 def check_target(folder: Path) -> None:
     """Raise if a bundle there would destroy something else, such as a run."""
     check_folder(folder, FILES, holds_bundle, "a bundle")
+
+
+def check_packages() -> None:
+    if any(find_spec(package) is None for package in CONVERTERS):
+        raise missing_extra("deploy.export", extra="onnx")
 
 
 def check_about(about: Any) -> None:
@@ -113,6 +118,17 @@ def as_json(config: Config) -> bytes:
 def write(files: dict[str, bytes], folder: Path) -> None:
     for name, data in files.items():
         write_atomic(folder / name, data)
+
+
+def replace(files: dict[str, bytes], folder: Path) -> None:
+    """Put new files in the place of those of an older bundle, once all of them are on the disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-", ignore_cleanup_errors=True) as new:
+        write(files, Path(new))
+        for name in files:
+            os.replace(Path(new) / name, folder / name)
+    for name in set(FILES) - set(files):
+        (folder / name).unlink(missing_ok=True)
 
 
 def load_trial(program: Program, folder: str) -> Policy:
@@ -159,7 +175,7 @@ def _own_observations(env: VecEnv | GymVecEnv) -> SpaceSpec:
     own: Any = env.envs.single_observation_space
     if not env.masks.in_obs:
         return space_spec(own, shown, "obs")
-    rest = {name: part for name, part in own.items() if name != "action_mask"}
+    rest = {name: part for name, part in own.items() if name != MASK}
     if len(rest) > 1:
         return space_spec(spaces.Dict(rest), shown, "obs")
     return {"type": "Dict", "spaces": {name: space_spec(part, shown, "obs") for name, part in rest.items()}}

@@ -24,6 +24,10 @@ SLOW = 0.5  # seconds after which an answer that is not taken counts as silence
 log = logging.getLogger(__name__)
 
 
+def too_long() -> Refused:
+    return Refused(431, f"The head of the request is longer than {MAX_HEAD} bytes. Send fewer or shorter headers.")
+
+
 class Incoming(io.RawIOBase):
     """What a client sends: so many bytes, until then."""
 
@@ -39,7 +43,7 @@ class Incoming(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         if self.left <= 0:
-            raise Refused(431, f"The head of the request is longer than {MAX_HEAD} bytes. Send fewer or shorter headers.")
+            raise too_long()
         self.connection.settimeout(max(self.deadline - time.monotonic(), 1e-3))
         count = self.connection.recv_into(memoryview(buffer)[: self.left])
         self.left -= count
@@ -86,11 +90,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except Exception:
             log.exception("%s %s", self.command, self.path[:LONGEST_REASON])
             answer = refusal(Refused(500, "The server failed; its log says why. Please report this request."))
+        # Before it leaves: who has an answer finds it counted, and slow readers are not our slowness.
+        self.server.observe(self.path if self.path in self.server.routes else "other", answer.status, time.monotonic() - began)
         try:
             self._send(answer)
         except OSError:  # they left, or do not read
             self.close_connection, self.unread = True, False
-        self.server.observe(self.path if self.path in self.server.routes else "other", answer.status, time.monotonic() - began)
         if self.unread:
             self._drain()
 
@@ -110,6 +115,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _answer(self) -> Answer:
         self.incoming.allow(MAX_HEAD, self.server.limits.request_seconds)
         self.raw_requestline = self.rfile.readline(MAX_HEAD)
+        if len(self.raw_requestline) == MAX_HEAD:
+            raise too_long()
         if not self.raw_requestline.endswith(b"\n") or not self.parse_request():
             raise Refused(400, "The request has no first line. Send for example GET /health HTTP/1.1.")
         self.path = self.path.partition("?")[0]
@@ -127,8 +134,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         lengths = {length.strip() for length in self.headers.get_all("Content-Length", [])}
         if not lengths and self.command == "POST":
             raise Refused(411, "Content-Length is missing. Send that of the body in bytes.")
+        if len(lengths) > 1:
+            raise Refused(400, "Content-Length is given twice, and differs. Send it once: that of the body in bytes.")
         text = lengths.pop() if lengths else "0"
-        if lengths or not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdigit()):
             raise Refused(400, f"Content-Length = {text[:18]!r} must be one whole number: that of the body in bytes.")
         most = self.server.limits.max_body
         if len(text) > 18 or int(text) > most:
@@ -147,7 +156,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _route(self) -> Route:
         routes, token = self.server.routes, self.server.token
-        if self.server.names is not None:
+        if token is None:  # which no page knows
             check_asker(self.headers, self.server.names)
         if self.path not in routes:
             known = ", ".join(f"{route.method} {path}" for path, route in routes.items())

@@ -48,9 +48,9 @@ def read_object(body: bytes) -> dict[str, Any]:
     except RecursionError:
         raise Refused(400, "The body is nested too deep. Send lists as deep as the observation has axes, and one for a batch.") from None
     except ValueError as error:
-        raise Refused(400, f'The body is not JSON: {error}. Send for example {{"obs": [0.0, 1.0]}}.') from None
+        raise Refused(400, f"The body is not JSON: {error}. GET / shows a right one.") from None
     if not isinstance(value, dict):
-        raise Refused(422, f'The body is a {type(value).__name__}; it must be an object, such as {{"obs": [0.0, 1.0]}}.')
+        raise Refused(422, f'The body is a {type(value).__name__}; it must be an object, {{"obs": ...}}. GET / shows a right one.')
     return value
 
 

@@ -4,6 +4,7 @@ A page may send requests to 127.0.0.1: its `Origin` tells. Or its own name may s
 """
 
 import ipaddress
+from collections.abc import Collection
 from email.message import Message
 from urllib.parse import urlsplit
 
@@ -12,17 +13,25 @@ from .http_json import Refused
 
 def own_names(host: str, address: str) -> frozenset[str] | None:
     """The names of a server that was told to listen at `host`, and does at `address`; None if other machines reach it, by any name."""
-    if not ipaddress.ip_address(address).is_loopback:
+    bound = ipaddress.ip_address(address)
+    if not (getattr(bound, "ipv4_mapped", None) or bound).is_loopback:
         return None
     return frozenset({"localhost", "127.0.0.1", "::1", host.lower(), address})
 
 
-def check_asker(headers: Message, names: frozenset[str]) -> None:
-    for header, before in (("Host", "//"), ("Origin", "")):
-        for value in headers.get_all(header, []):
-            if _name(before + value) not in names:
-                fix = "Ask as localhost; behind a proxy set a token, or let it send Host: localhost."
-                raise Refused(403, f"{header} = {value[:100]!r} is not of this machine, and only that may ask. {fix}")
+def check_asker(headers: Message, names: frozenset[str] | None) -> None:
+    """Raise unless this machine asks; of a server for others, unless it is no page, or one of the server's own address."""
+    hosts = headers.get_all("Host", [])
+    if names is not None:
+        _check("Host", hosts, "//", names)
+    _check("Origin", headers.get_all("Origin", []), "", names or {_name("//" + host) for host in hosts} - {None})
+
+
+def _check(header: str, values: list[str], before: str, names: Collection[str | None]) -> None:
+    for value in values:
+        if _name(before + value) not in names:
+            fix = "Ask as localhost; behind a proxy set a token, or let it send Host: localhost."
+            raise Refused(403, f"{header} = {value[:100]!r} is not of this machine, and only that may ask. {fix}")
 
 
 def _name(url: str) -> str | None:

@@ -1,6 +1,5 @@
 """A bundle on JAX: the compiled program that was traced when it was exported, and the weights beside it."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,10 @@ try:
     import jax
     from jax import export
     from safetensors.numpy import load as load_weights
+
+    from .native_calls import native_calls
 except ImportError as error:
     raise missing_package("deploy.load(runtime='jax')", "jax", "safetensors", "flatbuffers") from error
-
-CALLS = {"shape_assertion"}  # of native functions, in what we export: that all inputs have one batch size
 
 
 def make_engine(folder: Path, config: Config) -> Engine:
@@ -58,9 +57,3 @@ def read_weights(folder: Path, config: Config, wanted: dict[str, tuple[tuple[int
             f"{folder / WEIGHTS} does not fit {STABLEHLO}: {name} is {got}, but in the program {want}. Export the policy again."
         )
     return weights
-
-
-def native_calls(exported: export.Exported) -> list[str]:
-    """The functions outside of the program that it calls, but for those of ours: some run Python, or whatever is at an address."""
-    found = re.findall(r'custom_call\s*@?("[^"]*"|[\w.$-]*)', exported.mlir_module())
-    return sorted(set(found) - CALLS)

@@ -11,8 +11,6 @@ import jax
 import jax.extend.core as jex
 import numpy as np
 
-from rl4jax.core.errors import missing_extra
-
 from .blame import blamed
 from .bundle import IR_VERSION, OPSET
 from .errors import ExportError
@@ -29,8 +27,6 @@ def to_onnx(program: Program) -> "onnx.ModelProto":
     function = with_own_outputs(as_function(trace(program)))
     try:
         model = convert(function, program.inputs, program.outputs)
-    except ImportError:  # the extra is missing: no fault of the policy
-        raise
     except Exception as error:  # of many kinds, by what jax2onnx met
         unknown = re.search(r"No plugins? registered for primitive '?\"?([\w.]+)", str(error))
         raise cannot_export(program, f"ONNX has no {unknown[1]!r}" if unknown else f"jax2onnx said {first_line(error)}") from error
@@ -41,10 +37,8 @@ def to_onnx(program: Program) -> "onnx.ModelProto":
 def convert(function: Callable[..., list[Any]], inputs: Sequence[Port], outputs: Sequence[Port]) -> "onnx.ModelProto":
     """A function of one example as ONNX for a batch of any size."""
     with _quietly(), _restored():
-        try:
-            import jax2onnx
-        except ImportError as error:
-            raise missing_extra("Export to ONNX", extra="onnx") from error
+        import jax2onnx  # takes seconds
+
         model = jax2onnx.to_onnx(
             jax.vmap(function),
             [Batch(port) for port in inputs],

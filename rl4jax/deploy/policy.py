@@ -11,7 +11,7 @@ import numpy as np
 from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean, require
 
 from .bundle import Config, read_config
-from .codec import Arrays, decoder, encoder, leaf_specs, reader
+from .codec import MASK, Arrays, decoder, encoder, leaf_specs, reader
 from .errors import BundleError
 
 Engine = Callable[[Arrays, list[str]], Arrays]  # the program: inputs with a batch axis to these outputs, by name
@@ -67,6 +67,14 @@ class Policy:
         said = {"action": self._decode(outputs), "carry": self._next_carry(outputs), **rest}
         return said if batched else first(said)
 
+    def start(self, size: int | None = None) -> dict[str, np.ndarray] | None:
+        """What it remembers where an episode begins, or so many of them; None of a policy that has no memory.
+
+        In a batch some episodes end before others: put theirs back with `np.where(over, policy.start(size)[name], carry[name])`.
+        """
+        batch = () if size is None else (size,)
+        return {name: np.broadcast_to(x, (*batch, *x.shape)) for name, x in self._carry.items()} or None
+
     def _run(self, obs: Any, carry: Any, mask: Any, names: list[str]) -> tuple[Arrays, bool]:
         inputs, batched = self._encode(obs)
         if self._takes_more or carry is not None or mask is not None:
@@ -118,9 +126,9 @@ class Policy:
         if not self.config["mask"]["in_obs"]:
             size = self.config["mask"]["size"]
             raise EnvError(f"{self}: mask is missing, but its environment has masks. Give {size} of true (allowed) or false.")
-        if not isinstance(obs, dict) or "action_mask" not in obs:
-            raise EnvError(f"{self}: obs has no action_mask, which its environment has. Give it there, or as mask.")
-        return obs["action_mask"]
+        if not isinstance(obs, dict) or MASK not in obs:
+            raise EnvError(f"{self}: obs has no {MASK}, which its environment has. Give it there, or as mask.")
+        return obs[MASK]
 
     def _checked_mask(self, mask: Any, size: int, batched: bool) -> np.ndarray:
         if self._read_mask is None:
@@ -132,7 +140,7 @@ class Policy:
 
     def _carried(self, carry: Any, size: int, batched: bool) -> Arrays:
         if carry is None:
-            return {name: np.broadcast_to(x, (size, *x.shape)) for name, x in self._carry.items()}
+            return self.start(size) or {}
         if not isinstance(carry, dict) or set(carry) != set(self._carry):
             raise ShapeError(f"carry must be that of the last answer, a dict of {sorted(self._carry)}, or none where an episode begins.")
         arrays = {name: read(carry[name]) for name, read in self._read_carry.items()}

@@ -15,7 +15,7 @@ from rl4jax.core.errors import EnvError, MissingPackage, Rl4JaxError, require
 from rl4jax.core.figures import plus_minus
 
 from .codec import SpaceSpec
-from .env_names import GYM, to_play
+from .env_names import GYM, in_ours, to_play
 from .errors import BundleError
 from .policy import RUNTIMES, Policy, load
 from .space_words import in_words
@@ -25,7 +25,7 @@ OWN = "Play it in a loop of your own, with deploy.load(folder)"
 
 def make_env(name: str) -> gymnasium.Env:
     """An environment by the name that is typed: `gym:ID`, or one of ours such as `Catch,rows=16`."""
-    own, *fields = name.split(",")
+    own, *fields = in_ours(name).split(",")
     if ":" in own and not name.startswith(GYM):
         raise EnvError(f"--env {name} is of your own, and not of Gymnasium. {OWN}.")
     try:
@@ -42,17 +42,18 @@ def missing(name: str, error: ModuleNotFoundError) -> str:
     """What an environment needs, and what to do."""
     if error.name is None:  # of the module before a colon: Gymnasium has said it all
         return str(error)
-    if name.startswith(GYM):
+    if in_ours(name).startswith(GYM):
         return f"{error.name} is not installed. Install it: pip install {error.name}."
     twin = to_play(name)
     instead = f"the same of Gymnasium does: --env {twin}" if twin and twin != name else "those of Gymnasium do: --env gym:ID"
-    return f"{error.name} is not installed. The built-in ones do not run without JAX; {instead}."
+    return f"{error.name} is not installed. The built-in ones need all that rl4jax trains with; {instead}."
 
 
 def trained_in(policy: Policy) -> str:
     """The environment that the bundle names, if to make it runs no code but what is installed and registered."""
     name = policy.config.get("env") or ""
-    require(name != "", "--env", name, "given: the bundle does not say where it was trained")
+    if not name:
+        raise BundleError("The bundle does not say where its policy was trained. Give --env gym:ID, or a built-in such as CartPole.")
     if name.startswith(GYM) and ":" in name.removeprefix(GYM):  # Gymnasium imports the module before a colon
         advice = f"If you trust it, say so: --env {shlex.quote(name)}"
         raise BundleError(f"config.json: env = {name!r} names a module to import. {advice}.")
@@ -81,18 +82,19 @@ def play(policy: Policy, env: gymnasium.Env, num_episodes: int, seed: int = 0) -
     if not same_actions(spec, env.action_space):
         own = in_words(spec)
         raise EnvError(f"env has actions {env.action_space}, but the policy's are {own}. Give the environment that it was trained in.")
-    returns = np.zeros(num_episodes)
+    returns: list[float] = []
     for i in range(num_episodes):
         obs, info = env.reset(seed=seed + i)
-        carry, over = None, False
+        carry, over, total = None, False, 0.0
         while not over:
             action, carry = policy(obs, carry, mask_of(policy, env, info))
             if not env.action_space.contains(action):
                 raise BundleError(f"{policy}: its action {action!r} is none of {env.action_space}. Export the policy again.")
             obs, reward, terminated, truncated, info = env.step(action)
-            returns[i] += float(reward)
+            total += float(reward)
             over = terminated or truncated
-    return returns
+        returns.append(total)
+    return np.array(returns)
 
 
 def mask_of(policy: Policy, env: gymnasium.Env, info: dict[str, Any]) -> Any:
@@ -121,6 +123,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Rl4JaxError, MissingPackage) as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
     print(f"{name} on {flags.runtime}: return {plus_minus(returns.mean(), returns.std())} over {len(returns)} episodes")
     return 0
 

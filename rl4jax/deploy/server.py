@@ -18,13 +18,12 @@ import numpy as np
 
 from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean, is_count, require
 
-from .codec import SpaceSpec, as_array, leaf_specs, leaves
+from .codec import MASK, SpaceSpec, as_array, leaf_specs, leaves
 from .http_json import Refused, Route, read_object, write_json
 from .http_server import JsonServer, Limits
 from .metrics import Metrics
 from .policy import Policy, load
 
-MASK = "action_mask"  # where some environments have it among their observations
 STOP_SECONDS = 5.0  # for what is being answered when the server is stopped
 LONGEST_EXAMPLE = 300  # characters of a line to copy
 
@@ -43,8 +42,6 @@ def serve(
     Others than this machine reach it only if `host` says so, such as "0.0.0.0"; with a `token` they have to know it. There is no TLS:
     put a proxy in front for that.
     """
-    if host not in ("127.0.0.1", "localhost", "::1") and token is None:
-        warnings.warn(f"--host {host} lets other machines ask, and there is no token. Set RL4JAX_TOKEN, or give --token.", stacklevel=2)
     where = threading.current_thread().name
     require(threading.current_thread() is threading.main_thread(), "deploy.serve: thread", where, "the main one", "Use deploy.Server.")
     server = Server(load(folder), host=host, port=port, token=token, max_body=max_body, max_batch=max_batch)
@@ -76,7 +73,9 @@ class Server:
         request_seconds: float = Limits.request_seconds,
     ):
         require(isinstance(policy, Policy), "deploy.Server: policy", policy, "a Policy", "Give deploy.load(folder).")
-        require(isinstance(host, str), "host", host, "a text, such as '127.0.0.1'")
+        require(
+            isinstance(host, str) and host != "", "host", host, "a text, such as '127.0.0.1', or '0.0.0.0' for all that reach this machine"
+        )
         require(isinstance(port, int) and not isinstance(port, bool) and 0 <= port < 1 << 16, "port", port, "an integer from 0 to 65535")
         require(is_count(max_batch), "max_batch", max_batch, "a positive integer")
         self.policy, self.max_batch, self.metrics = policy, max_batch, Metrics()
@@ -91,6 +90,9 @@ class Server:
             self._http = JsonServer((host, port), routes, self.metrics.count, token=token, limits=self.limits)
         except (OSError, UnicodeError, TypeError) as error:  # the last two of a name that can be none
             raise ConfigError(f"host = {host!r}, port = {port}: cannot listen there: {error}. Give another, or port 0 for any.") from error
+        if token is None and self._http.names is None:
+            warnings.warn(f"host = {host} lets other machines ask, and there is no token. Set RL4JAX_TOKEN, or give one.", stacklevel=2)
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # all addresses of this machine: one that can be asked
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._http.server_address[1]}"
 

@@ -5,7 +5,7 @@ import numpy as np
 from jax import export
 
 from .errors import ExportError
-from .on_jax import native_calls
+from .native_calls import native_calls
 from .program import Program
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")

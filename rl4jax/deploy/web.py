@@ -24,9 +24,9 @@ from rl4jax.core.errors import did_you_mean
 
 from .bundle import CONFIG, ONNX, Config, read_config, read_file
 from .card import TITLES
-from .env_names import GYMNASIUM
+from .env_names import GYMNASIUM, in_ours
 from .errors import BundleError
-from .own_folder import check_folder
+from .own_folder import PAGE, check_folder
 
 ASSETS = Path(__file__).with_name("web")
 ORT = "onnxruntime-web@1.30.0"
@@ -39,7 +39,6 @@ ORT_FILES = {  # by their names on the page: servers may not know what .mjs is, 
     "ort/webgpu.js": "ort-wasm-simd-threaded.asyncify.mjs",
     "ort/webgpu.wasm": "ort-wasm-simd-threaded.asyncify.wasm",
 }
-PAGE = "page.json"  # what is played, and the sign of a folder that is ours
 
 
 class Played(NamedTuple):
@@ -58,21 +57,25 @@ ENVS = {
     "GridWorld": Played((4,), masks=True),
     "Catch": Played(("rows", "columns", 1), {"rows": 10, "columns": 5}),
 }
-SAME = GYMNASIUM | {f"gym:rl4jax/{name}-v0": name for name in ENVS}
 
 
 def write_page(bundle: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     """Write the page for a bundle to the folder `out`, and return it. Any web server shows it: `python -m http.server --directory OUT`."""
     bundle, out = Path(bundle), Path(out)
+    check_target(out)
     config = read_config(bundle)
     name, fields = parse_env(config.get("env"))
     check_inputs(config, name, fields)
     page = {"title": title(config, name), "env": name, "fields": fields}
     files = {PAGE: json.dumps(page).encode(), CONFIG: (bundle / CONFIG).read_bytes(), ONNX: read_file(bundle, config, ONNX), **own_files()}
-    check_folder(out, [*files, *ORT_FILES], holds_page, "a page")
     for file, data in (files | ort_files()).items():
         write_atomic(out / file, data)
     return out
+
+
+def check_target(folder: Path) -> None:
+    """Raise if a page there would destroy something else, such as a bundle."""
+    check_folder(folder, [PAGE, CONFIG, ONNX, *own_files(), *ORT_FILES], holds_page, "a page")
 
 
 def title(config: Config, env: str) -> str:
@@ -104,7 +107,7 @@ def parse_env(typed: str | None) -> tuple[str, dict[str, Any]]:
     """
     if not typed:
         raise BundleError('config.json has no "env", so the page cannot know what to play. Export with about={"env": "CartPole"}.')
-    name, *parts = SAME.get(typed, typed).split(",")
+    name, *parts = in_ours(typed).split(",")
     if name not in ENVS:
         raise BundleError(f"The page cannot play {typed!r}: it has no JavaScript version. {did_you_mean(typed, [*ENVS, *GYMNASIUM])}")
     return name, dict(_field(part, typed) for part in parts)
@@ -113,9 +116,9 @@ def parse_env(typed: str | None) -> tuple[str, dict[str, Any]]:
 def _field(part: str, typed: str) -> tuple[str, int | float]:
     name, _, value = part.partition("=")
     with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        number = ast.literal_eval(value.strip())
+        number = ast.literal_eval(value)
         if isinstance(number, int | float) and abs(number) < 1e300:  # as JSON has it: no infinity
-            return name.strip(), number
+            return name, number
     raise BundleError(f"config.json: env = {typed!r}: {part!r} is not FIELD=NUMBER, as in Catch,rows=16,columns=16. Export again.")
 
 

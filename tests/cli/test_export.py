@@ -44,6 +44,14 @@ def test_a_run_becomes_a_bundle_that_acts_alike(run, capsys):
         np.testing.assert_allclose(action, our_action, rtol=1e-5, atol=1e-6)
 
 
+def test_what_may_be_wrong_is_said_before_the_work(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("rl4jax.collect.evaluation.evaluate", lambda *_, **__: pytest.fail("the work began"))
+    (tmp_path / "index.html").write_text("mine")
+    for web, said in [(tmp_path, "holds index.html, not those of a page"), (tmp_path / "out", "must be another folder")]:
+        assert main(["export", str(run), "--out", str(tmp_path / "out"), "--web", str(web)]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_a_policy_that_samples(run, tmp_path):
     assert main(["export", str(run), "--sample", "--episodes", "2", "--out", str(tmp_path / "bundle")]) == 0
     assert "over 2 sampled episodes" in (tmp_path / "bundle" / "README.md").read_text()

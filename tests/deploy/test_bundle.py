@@ -223,3 +223,18 @@ def test_jax_is_as_it_was(original):
     """jax2onnx replaces functions of JAX while it traces."""
     assert jnp.cumsum(jnp.ones((2, 3)), axis=1, dtype=jnp.int32).tolist() == [[1, 2, 3]] * 2
     assert jnp.cumsum.__module__.startswith("jax.")
+
+
+def test_episodes_in_a_batch_begin_anew_one_by_one(tmp_path, original):
+    env = rl.VecEnv(rl.envs.CartPole(), 2)
+    act, rng = deploy.load(deploy.export(actor_critic(env, core="gru"), env, tmp_path)), np.random.default_rng(0)
+    before, now = rng.normal(size=(2, 3, 4)).astype(np.float32)
+    over = np.array([False, True, False])
+    _, carry = act(before, act.start(3))
+    mixed = {name: np.where(over[:, None], act.start(3)[name], x) for name, x in carry.items()}
+    said = act.outputs(now, mixed)["logits"]
+    fresh, later = act.outputs(now)["logits"], act.outputs(now, carry)["logits"]
+    np.testing.assert_array_equal(said, np.where(over[:, None], fresh, later))
+    assert not np.isclose(fresh, later).any()
+    np.testing.assert_array_equal(act.outputs(now[0], act.start())["logits"], act.outputs(now[0])["logits"])
+    assert deploy.load(original).start(3) is None

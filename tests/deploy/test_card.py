@@ -3,14 +3,15 @@
 import json
 import os
 import re
+import shutil
+import subprocess
 
-import jax
-import numpy as np
 import onnx
 import pytest
+from markdown_it import MarkdownIt
 
 from rl4jax import deploy
-from rl4jax.deploy.card import play_command
+from rl4jax.deploy.card import play_command, write_card
 from rl4jax.deploy.env_names import GYMNASIUM, to_play
 from tests.deploy.policies import build
 from tests.fresh_process import run
@@ -38,12 +39,11 @@ def code_of(folder):
     return re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("kind", ["choice", "masked choice", "gru"])
+@pytest.mark.parametrize("kind", ["choice", "masked choice", "gru", "parts"])
 def test_the_code_of_the_card_runs(kind, exported, monkeypatch):
     env, folder = exported(kind)
     monkeypatch.chdir(folder.parent)
-    _, obs = env.reset(jax.random.key(0))
-    known = {"obs": np.asarray(obs)[0], "mask": np.ones(env.single_action_space.n, bool)}
+    known = {}
     exec(code_of(folder)[0], known)
     assert known["action"] in env.single_action_space
     assert ("carry" in known) == (kind == "gru")
@@ -58,10 +58,40 @@ def test_the_program_runs_without_anything_of_ours(kind, exported):
     assert done.stdout.strip() == str([(1, *port["shape"]) for port in config["outputs"]]), done.stderr
 
 
+ODD = ["-dash", "back`tick", "```\n# evil", "new\nline", "a b'c\"d", "emoji😀", "$HOME"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_whatever_the_folder_is_called(name, exported, tmp_path):
+    """The card's code and its command, as Markdown shows them, mean that folder."""
+    folder = tmp_path / name
+    shutil.copytree(exported("choice")[1], folder)
+    config = json.loads((folder / "config.json").read_text()) | {"env": "CartPole"}
+    card = write_card(config, name, has_replay=False)
+    blocks = [token.content for token in MarkdownIt().parse(card) if token.type == "fence"]
+    assert len(blocks) == 4, "no block ends early"
+    command = next(block for block in blocks if "deploy.run" in block)
+    shown = subprocess.run(["sh", "-c", f"python() {{ printf '%s\\0' \"$@\"; }}; {command}"], capture_output=True, text=True).stdout
+    assert (tmp_path / shown.split("\0")[2]).resolve() == folder
+    done = run(f"import os\nos.chdir({os.fspath(tmp_path)!r})\n{blocks[3]}\nprint(len(outputs))")
+    assert done.returncode == 0, done.stderr
+
+
+def test_whatever_the_parts_are_called(exported):
+    config = json.loads((exported("choice")[1] / "config.json").read_text())
+    name = "x|y`\nprint('ran')"
+    config["outputs"].append({"name": name, "shape": [], "dtype": "float32"})
+    card = write_card(config, "bundle", has_replay=False)
+    assert "\nprint(" not in card
+    assert all(line.count("|") == 4 for line in card.splitlines() if line.startswith("| `"))
+
+
 def test_what_is_played_needs_no_jax_where_gymnasium_has_the_same():
     assert {to_play(ours) for ours in GYMNASIUM.values()} == set(GYMNASIUM) == {to_play(theirs) for theirs in GYMNASIUM}
     assert play_command("my bundle", "CartPole") == "python -m rl4jax.deploy.run 'my bundle' --env gym:CartPole-v1"
     assert play_command("b", "gym:x; rm -rf ~") == "python -m rl4jax.deploy.run b --env 'gym:x; rm -rf ~'"
+    assert play_command("b", "gym:rl4jax/Acrobot-v0") == play_command("b", "Acrobot")
+    assert play_command("-b", "CartPole, max_steps = 200") == "python -m rl4jax.deploy.run ./-b --env gym:CartPole-v0"
     assert play_command("b", "Catch,rows=16") == "python -m rl4jax.deploy.run b --env Catch,rows=16"
 
 

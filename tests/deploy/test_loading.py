@@ -82,10 +82,18 @@ def test_whatever_is_changed_in_a_config_it_is_refused_or_works(value, bundle):
         assert act.outputs(obs[None], None, np.ones((1, 4), bool))["action"].shape == (1,), path
 
 
+def test_a_config_is_json(bundle):
+    write(bundle, changed(read(bundle), ["observation_space", "low"], float("nan")))
+    with pytest.raises(deploy.BundleError, match=r"config.json cannot be read: it has NaN in it, which is no JSON"):
+        deploy.load(bundle)
+
+
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (["env"], 5, "env = 5 must be a text or null"),
+        (["env"], 5, "env = 5 must be a text without control characters, or null"),
+        (["algorithm"], "\x1b[2J", "algorithm = '\\x1b[2J' must be a text without control characters"),
+        (["observation_space", "low"], "x", "observation_space.low = 'x' must be a number, null for none, or lists"),
         (["files"], {"policy.onnx": 1}, "files = {'policy.onnx': 1} must be checksums by file"),
         (["inputs"], {}, "inputs = {} must be a list"),
         (["inputs", 0, "shape"], [-1], "inputs[0].shape = [-1] must be a list of sizes"),

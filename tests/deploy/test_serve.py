@@ -378,7 +378,7 @@ HEADS = {
     "no version": (b"POST /act\r\n\r\n", 400, "HTTP/0.9"),
     "a later version": (b"GET /health HTTP/2.0\r\n\r\n", 400, "Invalid HTTP version"),
     "another method": (b"BREW /act HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 405, "Use POST"),
-    "a long path": (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 400, "no first line"),
+    "a long path": (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 431, "longer than 65536"),
     "a long header": (b"GET /health HTTP/1.1\r\nLong: " + b"a" * 70_000 + b"\r\n\r\n", 431, "Line too long"),
     "a long head": (b"GET /health HTTP/1.1\r\n" + (b"Long: " + b"a" * 2000 + b"\r\n") * 50 + b"\r\n", 431, "longer than 65536"),
     "many headers": (b"GET /health HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431, "at most 100 headers"),
@@ -389,7 +389,7 @@ HEADS = {
     "a length in words": (POST + b"Content-Length: ten\r\n\r\n" + GOOD, 400, "Content-Length = 'ten' must be"),
     "a length below zero": (POST + b"Content-Length: -1\r\n\r\n" + GOOD, 400, "Content-Length = '-1' must be"),
     "a length with a sign": (POST + b"Content-Length: +21\r\n\r\n" + GOOD, 400, "must be one whole number"),
-    "two lengths": (POST + b"Content-Length: 21\r\nContent-Length: 22\r\n\r\n" + GOOD, 400, "must be one whole number"),
+    "two lengths": (POST + b"Content-Length: 21\r\nContent-Length: 22\r\n\r\n" + GOOD, 400, "given twice, and differs"),
     "a length beyond belief": (POST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n" + GOOD, 413, "is more than"),
     "a length that is too long": (POST + b"Content-Length: 30\r\n\r\n" + GOOD, 400, "Content-Length = 30, but only 21 bytes"),
     "a length that is too short": (POST + b"Content-Length: 11\r\nConnection: close\r\n\r\n" + GOOD, 400, "not JSON"),
@@ -710,8 +710,24 @@ def test_this_machine_may(own, server):
 
 def test_by_what_names_a_server_may_be_asked():
     assert own_names("MyHost", "127.0.1.1") >= {"localhost", "::1", "myhost", "127.0.1.1"}
+    assert own_names("x", "::ffff:127.0.0.1") is not None
     assert own_names("::1", "::1") >= {"127.0.0.1", "::1"}
     assert own_names("0.0.0.0", "0.0.0.0") is own_names("::", "::") is own_names("example", "192.0.2.1") is None
+
+
+@pytest.mark.filterwarnings("ignore:host = 0.0.0.0 lets other machines")
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ("Host: robot:1", 200),
+        ("Host: robot:1\r\nOrigin: http://robot:1", 200),
+        ("Host: robot\r\nOrigin: http://evil", 403),
+        ("Host: [\r\nOrigin: null", 403),
+    ],
+)
+def test_pages_of_elsewhere_may_not_ask_a_server_for_all(asked, status, bundle):
+    with Server(deploy.load(bundle("plain")), host="0.0.0.0", port=0) as server:
+        assert raw(server, f"GET /health HTTP/1.1\r\n{asked}\r\n\r\n".encode())[0] == status
 
 
 def test_a_token_is_enough_for_a_proxy_with_a_name_of_its_own(bundle):
@@ -787,7 +803,7 @@ def test_the_command_takes_its_token_from_the_environment(bundle, monkeypatch):
         refused.value.close()
     monkeypatch.setenv("RL4JAX_TOKEN", "")
     code, _, err = rl4jax("serve", bundle("plain"))
-    assert (code, "token = '...' must be" in err) == (2, True), "an empty one is no wish for none"
+    assert (code, "RL4JAX_TOKEN = '' must be a secret, or not set at all" in err) == (2, True), "an empty one is no wish for none"
 
 
 def test_the_command_says_what_is_wrong(tmp_path, bundle):
@@ -799,11 +815,11 @@ def test_the_command_says_what_is_wrong(tmp_path, bundle):
 
 def test_other_machines_are_not_let_in_unnoticed(bundle):
     with served(bundle("plain"), "--host", "0.0.0.0") as (process, url, _):
-        with urllib.request.urlopen(url.replace("0.0.0.0", "127.0.0.1") + "/health", timeout=60) as response:
+        with urllib.request.urlopen(url + "/health", timeout=60) as response:
             assert response.status == 200
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
-    assert err == "Warning: --host 0.0.0.0 lets other machines ask, and there is no token. Set RL4JAX_TOKEN, or give --token.\n"
+    assert err == "Warning: host = 0.0.0.0 lets other machines ask, and there is no token. Set RL4JAX_TOKEN, or give one.\n"
 
 
 def test_where_no_signal_would_arrive_it_does_not_begin(bundle):

@@ -78,10 +78,12 @@ def test_what_was_trained_in_ours_plays_in_the_same_of_gymnasium(bundle):
     assert done.stdout.startswith("gym:CartPole-v1 on onnxruntime: return "), done.stderr
     done = run_there(PLAY, str(bundle), "--env", "CartPole")
     assert done.stderr.endswith(
-        "is not installed. The built-in ones do not run without JAX; the same of Gymnasium does: --env gym:CartPole-v1.\n"
+        "is not installed. The built-in ones need all that rl4jax trains with; the same of Gymnasium does: --env gym:CartPole-v1.\n"
     )
     done = run_there(PLAY, str(bundle), "--env", "Catch")
-    assert done.stderr.endswith("is not installed. The built-in ones do not run without JAX; those of Gymnasium do: --env gym:ID.\n")
+    assert done.stderr.endswith(
+        "is not installed. The built-in ones need all that rl4jax trains with; those of Gymnasium do: --env gym:ID.\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,10 +107,24 @@ def test_commands_say_what_is_wrong(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("command", "absent"), [(["serve", "bundle"], "tyro"), (["train", "ppo", "CartPole"], "jax")])
+def test_commands_say_what_they_lack(command, absent):
+    done = run_there(COMMAND, *command, packages=[name for name in listed() if name != absent])
+    said = f"rl4jax {command[0]} needs {absent}. Install with: pip install {absent}\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 1)
+
+
+def test_an_export_says_what_it_lacks(tmp_path):
+    """Before the work, whatever else is there."""
+    program = "from rl4jax.deploy import export\ntry:\n    export(None, None, '')\nexcept ImportError as error:\n    print(error)"
+    done = run("import sys\nsys.modules['jax2onnx'] = None\n" + program)
+    assert done.stdout == "deploy.export needs an optional package. Install it with: pip install 'rl4jax[onnx]'\n", done.stderr
+
+
 def test_commands_warn(bundle):
-    """And then fail, as nobody can listen there."""
-    done = run_there(COMMAND, "serve", str(bundle), "--host", "0.0.0.0", "--port", "99999")
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("Warning: --host 0.0.0.0 lets other machines ask")
-    assert "port = 99999" in done.stderr
-    assert "Traceback" not in done.stderr
+    stop = "import time\ndef sleep(_): raise KeyboardInterrupt\ntime.sleep = sleep\n"
+    done = run_there(stop + COMMAND, "serve", str(bundle), "--host", "0.0.0.0", "--port", "0")
+    assert (
+        done.stderr == "Warning: host = 0.0.0.0 lets other machines ask, and there is no token. Set RL4JAX_TOKEN, or give one.\nStopped.\n"
+    )
+    assert done.returncode == 130

@@ -1,7 +1,6 @@
 """`rl4jax export RUN`."""
 
 import dataclasses
-import shlex
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -42,23 +41,28 @@ def command(argv: Sequence[str]) -> int:
     from rl4jax.collect.evaluation import evaluate
     from rl4jax.core.errors import require
     from rl4jax.core.figures import plus_minus
-    from rl4jax.deploy.card import play_command
-    from rl4jax.deploy.exporting import check_target, export
-    from rl4jax.deploy.web import parse_env, write_page
+    from rl4jax.deploy.card import in_shell, play_command
+    from rl4jax.deploy.exporting import check_packages, check_target, export
+    from rl4jax.deploy.web import check_target as check_page, parse_env, write_page
 
     from ..build import load_run
     from ..environment import close, make_eval_env
-    from ..output import hint
+    from ..main import say
+    from ..output import hint, python
     from ..policy import has_masks
 
+    check_packages()  # all that may be wrong before the work
     require(flags.episodes > 0, "--episodes", flags.episodes, "a positive integer")
     run = load_run(flags.run)
     step, state = run.need(flags.which)
     name, model = run.options.env, state.policy
     out = Path(flags.out) if flags.out else Path(flags.run) / "bundle"
-    check_target(out)  # all that may be wrong before the work
+    check_target(out)
     if flags.web:
         parse_env(name)  # the page has only some environments
+        check_page(Path(flags.web))
+        require(Path(flags.web).resolve() != out.resolve(), "--web", flags.web, "another folder than that of the bundle")
+    say(f"Playing {flags.episodes} episodes, drawing one, converting the policy and comparing it with JAX ...")
     try:
         games = make_eval_env(name, flags.episodes)
         try:
@@ -84,10 +88,10 @@ def command(argv: Sequence[str]) -> int:
         close(run.env)
     print(f"{out}: return {plus_minus(float(result.mean), float(result.std))} over {len(result.returns)} episodes")
     if play := play_command(str(out), name):
-        print(f"  play   {play}")
+        print(f"  play   {play.replace('python', python(), 1)}")
     print(f"  serve  {hint('serve', out)}")
     if flags.web:
-        print(f"  look   python -m http.server --directory {shlex.quote(str(write_page(out, Path(flags.web))))}")
+        print(f"  look   {python()} -m http.server --directory {in_shell(str(write_page(out, Path(flags.web))))}")
     return 0
 
 

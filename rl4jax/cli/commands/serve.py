@@ -31,8 +31,10 @@ class ServeFlags:
 def command(argv: Sequence[str]) -> int:
     flags = parse(ServeFlags, argv, command="serve", description="Answer over HTTP with an exported policy. Needs no JAX.")
 
+    from rl4jax.core.errors import require
     from rl4jax.deploy.server import serve
 
     token = os.environ.get(TOKEN) if flags.token is None else flags.token
+    require(token != "", "--token" if flags.token == "" else TOKEN, "", "a secret, or not set at all")
     serve(flags.folder, host=flags.host, port=flags.port, token=token, max_body=flags.max_body, max_batch=flags.max_batch)
     return 0
