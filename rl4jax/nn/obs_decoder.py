@@ -12,7 +12,7 @@ from rl4jax.core.spaces import StaticSpace, mask_heads
 
 from .distributions.categorical import log_softmax
 from .obs_encoder import NUM_LAYERS, choices, is_bounded, split_obs, split_space, vector_of
-from .pixel_stages import USUAL, PixelDecoder
+from .pixel_stages import PixelDecoder
 from .readout import Readout
 from .rssm import RSSM, Latent
 from .symlog import symexp
@@ -25,7 +25,7 @@ class ObsDecoder(eqx.Module):
     pixels: dict[str, PixelDecoder]
     space: StaticSpace = eqx.field(static=True)
 
-    def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, most_pixels: int = USUAL, *, key: PRNGKeyArray):
+    def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, *, key: PRNGKeyArray):
         images, rest = split_space(space)
         for image in images.values():
             if not is_bounded(image):
@@ -36,7 +36,7 @@ class ObsDecoder(eqx.Module):
         d_deter = rssm.d_features - d_stoch
         self.vector = Readout(rssm.d_features, size, units, NUM_LAYERS, key=vector_key) if size else None
         self.pixels = {
-            name: PixelDecoder(d_deter, d_stoch, image.shape, depth, units, num_blocks, most_pixels, key=k)
+            name: PixelDecoder(d_deter, d_stoch, image.shape, depth, units, num_blocks, key=k)
             for (name, image), k in zip(images.items(), keys, strict=True)
         }
         self.space = StaticSpace(space)

@@ -15,7 +15,7 @@ from rl4jax.core.spaces import StaticSpace, flatten, mask_heads, parts_of
 
 from .mlp import MLP
 from .multi_encoder import UNBOUNDED, is_image
-from .pixel_stages import USUAL, PixelEncoder
+from .pixel_stages import PixelEncoder
 from .symlog import symlog
 from .truncated_normal import dense
 
@@ -32,7 +32,7 @@ class ObsEncoder(eqx.Module):
     pixels: dict[str, PixelEncoder]
     space: StaticSpace = eqx.field(static=True)
 
-    def __init__(self, space: gymnasium.Space, units: int, depth: int, most_pixels: int = USUAL, *, key: PRNGKeyArray):
+    def __init__(self, space: gymnasium.Space, units: int, depth: int, *, key: PRNGKeyArray):
         images, rest = split_space(space)
         for image in images.values():
             if image.low.min() >= image.high.max():
@@ -40,9 +40,7 @@ class ObsEncoder(eqx.Module):
         vector_key, *keys = jax.random.split(key, 1 + len(images))
         size = int(spaces.flatdim(rest))
         self.vector = dense(size, *(units,) * NUM_LAYERS, key=vector_key) if size else None
-        self.pixels = {
-            name: PixelEncoder(image.shape, depth, most_pixels, key=k) for (name, image), k in zip(images.items(), keys, strict=True)
-        }
+        self.pixels = {name: PixelEncoder(image.shape, depth, key=k) for (name, image), k in zip(images.items(), keys, strict=True)}
         self.space = StaticSpace(space)
 
     @property

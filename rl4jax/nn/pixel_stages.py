@@ -17,15 +17,14 @@ from .pixel_conv import Conv
 from .truncated_normal import dense, truncated_linear
 
 WIDER = (2, 3, 4, 4)  # times `depth`: the channels after each stage
-LEAST, MOST = 3, 16  # pixels: the sides that may be left in the middle
-USUAL = 4  # and how many are aimed at
+LEAST, AIM, MOST = 3, 4, 16  # pixels: of the sides that are left in the middle
 
 
 class PixelEncoder(eqx.Module):
     """Pictures as vectors: convolutions, each followed by the largest of 2 x 2, a norm over channels and SiLU.
 
-    Pixels are from 0 to 1. Sides are halved until they have `most_pixels`, or cannot be halved any more, at most four times; between 3 and
-    16 must be left. In the same few pixels there is less room to tell small things apart.
+    Pixels are from 0 to 1. Sides are halved until 4 are left, or they cannot be halved any more, at most four times; between 3 and 16
+    must be left.
     """
 
     convs: tuple[Conv, ...]
@@ -33,9 +32,9 @@ class PixelEncoder(eqx.Module):
     channels_last: bool = eqx.field(static=True)
     middle: tuple[int, int, int] = eqx.field(static=True)  # height, width and channels in the end
 
-    def __init__(self, shape: tuple[int, ...], depth: int, most_pixels: int = USUAL, *, key: PRNGKeyArray):
+    def __init__(self, shape: tuple[int, ...], depth: int, *, key: PRNGKeyArray):
         self.channels_last, channels, pixels = read_shape("PixelEncoder", shape)
-        widths, sides = plan(shape, pixels, depth, most_pixels)
+        widths, sides = plan(shape, pixels, depth)
         keys = jax.random.split(key, len(widths))
         self.convs = tuple(Conv(i, o, key=k) for i, o, k in zip((channels, *widths[:-1]), widths, keys, strict=True))
         self.norms = tuple(norm_named("rms", width) for width in widths)
@@ -77,12 +76,11 @@ class PixelDecoder(eqx.Module):
         depth: int,
         units: int,
         num_blocks: int,
-        most_pixels: int = USUAL,
         *,
         key: PRNGKeyArray,
     ):
         self.channels_last, channels, pixels = read_shape("PixelDecoder", shape)
-        widths, sides = plan(shape, pixels, depth, most_pixels)
+        widths, sides = plan(shape, pixels, depth)
         self.middle = (*sides, widths[-1])
         deter_key, before_key, stoch_key, *conv_keys = jax.random.split(key, 3 + len(widths))
         self.from_deter = BlockLinear(d_deter, math.prod(self.middle), math.gcd(num_blocks, widths[-1], d_deter), key=deter_key)
@@ -104,10 +102,10 @@ class PixelDecoder(eqx.Module):
         return x if self.channels_last else jnp.moveaxis(x, -1, 1)
 
 
-def plan(shape: tuple[int, ...], pixels: list[int], depth: int, most_pixels: int) -> tuple[tuple[int, ...], tuple[int, int]]:
+def plan(shape: tuple[int, ...], pixels: list[int], depth: int) -> tuple[tuple[int, ...], tuple[int, int]]:
     """The channels after each stage, and the sides that are left in the end."""
     halvings, left = 0, pixels
-    while halvings < len(WIDER) and all(p % 2 == 0 and p // 2 >= LEAST for p in left) and (halvings == 0 or max(left) > most_pixels):
+    while halvings < len(WIDER) and all(p % 2 == 0 and p // 2 >= LEAST for p in left) and (halvings == 0 or max(left) > AIM):
         halvings, left = halvings + 1, [p // 2 for p in left]
     if halvings == 0 or max(left) > MOST:
         raise ShapeError(

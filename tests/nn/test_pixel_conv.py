@@ -38,9 +38,12 @@ def test_strides_and_paddings_are_those_of_xla(shape, kernel, stride, padding, g
     np.testing.assert_allclose(pixel_conv.convolve(x, weight, stride, padding), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize(("most", "middle"), [(4, (4, 4, 12)), (8, (8, 8, 8)), (16, (8, 8, 8))])
-def test_pictures_are_halved_until_so_many_pixels_are_left_but_at_least_once(most, middle, getkey):
-    encoder, decoder = PixelEncoder((16, 16, 1), 4, most, key=getkey()), PixelDecoder(8, 6, (16, 16, 1), 4, 5, 4, most, key=getkey())
+@pytest.mark.parametrize(
+    ("side", "middle"), [(16, (4, 4, 12)), (12, (3, 3, 12)), (8, (4, 4, 8)), (6, (3, 3, 8)), (64, (4, 4, 16)), (96, (6, 6, 16))]
+)
+def test_pictures_are_halved_until_four_pixels_are_left_but_at_least_once(side, middle, getkey):
+    shape = (side, side, 1)
+    encoder, decoder = PixelEncoder(shape, 4, key=getkey()), PixelDecoder(8, 6, shape, 4, 5, 4, key=getkey())
     assert encoder.middle == decoder.middle == middle
-    assert encoder(jnp.zeros((3, 16, 16, 1))).shape == (3, math.prod(middle))
-    assert decoder(jnp.zeros((3, 8)), jnp.zeros((3, 6))).shape == (3, 16, 16, 1)
+    assert encoder(jnp.zeros((3, *shape))).shape == (3, math.prod(middle))
+    assert decoder(jnp.zeros((3, 8)), jnp.zeros((3, 6))).shape == (3, *shape)

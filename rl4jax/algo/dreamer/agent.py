@@ -56,7 +56,7 @@ class Agent(eqx.Module):
         check_actions(space)
         s = size_named(size)
         keys = jax.random.split(key, 7)
-        self.encoder = ObsEncoder(env.single_observation_space, s.units, s.depth, s.most_pixels, key=keys[0])
+        self.encoder = ObsEncoder(env.single_observation_space, s.units, s.depth, key=keys[0])
         self.rssm = RSSM(
             self.encoder.d_out, int(spaces.flatdim(space)), deter=s.deter, hidden=s.hidden, groups=s.groups, classes=s.classes,
             num_blocks=s.num_blocks, key=keys[1],

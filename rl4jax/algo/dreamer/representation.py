@@ -43,7 +43,7 @@ class Decoder(Representation):
     decoder: ObsDecoder
 
     def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, *, key: PRNGKeyArray):
-        self.decoder = ObsDecoder(space, agent.rssm, size.units, size.depth, size.most_pixels, key=key)
+        self.decoder = ObsDecoder(space, agent.rssm, size.units, size.depth, key=key)
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         """Mean over steps of `ObsDecoder.loss`."""

@@ -18,7 +18,6 @@ class Size(NamedTuple):
     groups: int = 32  # drawn choices
     num_blocks: int = 8  # of the memory
     num_bins: int = 255  # of rewards and values
-    most_pixels: int = 4  # each way, to which pictures are halved in the encoder
 
 
 def published(hidden: int) -> Size:
@@ -27,7 +26,7 @@ def published(hidden: int) -> Size:
 
 SIZES = {
     "tiny": Size(deter=256, hidden=64, units=64, classes=4, depth=4, num_bins=63),
-    "small": Size(deter=256, hidden=128, units=128, classes=4, depth=8, num_bins=63, most_pixels=8),  # paints single pixels
+    "small": Size(deter=256, hidden=128, units=128, classes=4, depth=8, num_bins=63),  # paints single pixels
     "1m": published(64),
     "12m": published(256),
     "25m": published(384),
