@@ -3,7 +3,6 @@
 Behind the name of a built-in its fields may follow: `Catch,rows=16,columns=16`.
 """
 
-import ast
 import difflib
 import importlib
 import inspect
@@ -13,7 +12,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 from rl4jax.core.errors import EnvError, did_you_mean
-from rl4jax.envs.registry import BUILT_IN, make
+from rl4jax.deploy.env_names import GYM
+from rl4jax.envs.registry import BUILT_IN, make, parse
 
 if TYPE_CHECKING:
     import gymnasium
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rl4jax.collect.playing import AnyVecEnv
     from rl4jax.core.env import AbstractEnv
 
-GYM = "gym:"
 HOST_EVAL_ENVS = 10  # at most: all wait for the last one to finish
 
 
@@ -102,9 +101,9 @@ def look_here() -> None:
 
 
 def _built_in(typed: str) -> "AbstractEnv":
-    name, *fields = typed.split(",")
+    name = typed.split(",")[0].strip()
     if name in BUILT_IN:
-        return make(name, **dict(_field(field, typed) for field in fields))
+        return make(name, **parse(typed)[1])
     import gymnasium
 
     if name in gymnasium.registry:
@@ -112,19 +111,6 @@ def _built_in(typed: str) -> "AbstractEnv":
     raise EnvError(
         f"There is no environment {name!r}. {did_you_mean(name, BUILT_IN)} One of Gymnasium is {GYM}ID, one of yours module:Class."
     )
-
-
-def _field(typed: str, env: str) -> tuple[str, bool | int | float]:
-    """A field of an environment and its value.
-
-    >>> _field("rows=16", "Catch,rows=16")
-    ('rows', 16)
-    """
-    field, _, value = typed.partition("=")
-    try:
-        return field.strip(), ast.literal_eval(value.strip())
-    except (ValueError, SyntaxError) as error:
-        raise EnvError(f"{env}: {typed!r} is not FIELD=NUMBER, as in Catch,rows=16,columns=16.") from error
 
 
 def _gymnasium(name: str, build):

@@ -23,7 +23,17 @@ COMMANDS = {
     "plot": "plot RUN...: draw the learning curves of one or several runs",
     "envs": "envs: list the built-in environments; envs ENV: the presets of one",
 }  # the imports that take long are made by the command that needs them
-NEEDED = ("tyro", "rich", "jax", "equinox", "jaxtyping", "optax")  # by some of them: where policies only run, they may be left out
+NEEDED = (
+    "tyro",
+    "rich",
+    "jax",
+    "equinox",
+    "jaxtyping",
+    "optax",
+    "beartype",
+    "safetensors",
+    "PIL",
+)  # where policies only run, they may be left out
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,7 +81,8 @@ def dispatch(argv: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise
-        raise missing_package(f"rl4jax {argv[0]}", error.name) from error
+        wanted = [error.name] if argv[0] == "serve" else NEEDED
+        raise missing_package(f"rl4jax {argv[0]}", *wanted) from error
 
 
 def say(text: str, style: str = "") -> None:

@@ -66,6 +66,7 @@ def missing_extra(what: str, *, extra: str) -> MissingPackage:
 def missing_package(what: str, *packages: str) -> MissingPackage:
     """The error where an extra would bring more than is needed: what runs policies installs no JAX."""
     absent = [package for package in packages if find_spec(package) is None] or packages
+    absent = ["pillow" if package == "PIL" else package for package in absent]
     return MissingPackage(f"{what} needs {' and '.join(absent)}. Install with: pip install {' '.join(absent)}")
 
 

@@ -32,10 +32,10 @@ def write_card(config: Config, name: str, has_replay: bool) -> str:
     """README.md, with front matter. `name` is the folder's: Python that is started inside of it would import what lies there."""
     env, algorithm, result = config.get("env"), config.get("algorithm"), config.get("evaluation")
     play, with_jax = play_command(name, env), "" if (to_play(env) or "").startswith(GYM) else ", with JAX for the environment"
-    title = " on ".join(filter(None, (TITLES.get(algorithm or "", algorithm) or "A policy", env)))
+    title = " on ".join(filter(None, (title_of(algorithm), env)))
     parts = [
         _front_matter(title, env, result),
-        f"# {title}",
+        f"# {_escaped(title)}",
         *([f"![an episode]({REPLAY})"] if has_replay else []),
         _result(config, result),
         f"## Use\n\nWith rl4jax and onnxruntime, without JAX:\n\n{INSTALL}\n\nFrom outside of this folder, here with zeros:",
@@ -52,6 +52,10 @@ def write_card(config: Config, name: str, has_replay: bool) -> str:
         f"Made with rl4jax {config['versions'].get('rl4jax', 'from source')}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def title_of(algorithm: str | None) -> str:
+    return TITLES.get(algorithm or "", algorithm) or "A policy"
 
 
 def play_command(folder: str, env: str | None) -> str | None:
@@ -132,8 +136,13 @@ def _zeros(spec: SpaceSpec, more: dict[str, str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A name on one line, without what Markdown and its tables would take for their own: keys of a dict may be any text."""
+    """A text for between backticks, also in a table, and on one line: keys of a dict may be anything."""
     return "".join(sign if sign.isprintable() and sign not in "`|" else f"\\x{ord(sign):02x}" for sign in text)
+
+
+def _escaped(text: str) -> str:
+    """A text for outside of backticks."""
+    return re.sub(r"([\[\]<*_`])", r"\\\1", text)
 
 
 def _quoted(text: str) -> str:
@@ -164,7 +173,7 @@ def _filled(port: dict, x: int | float) -> str:
 
 
 def _spaces(config: Config) -> str:
-    return f"Observations are {_plain(in_words(config['observation_space']))}, actions {_plain(in_words(config['action_space']))}."
+    return f"Observations are `{_plain(in_words(config['observation_space']))}`, actions `{_plain(in_words(config['action_space']))}`."
 
 
 def _table(kind: str, ports: list[dict]) -> str:

@@ -1,6 +1,7 @@
 """Whether `config.json` of a bundle says all that is read of it, and says it as it must be. NumPy only."""
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -91,7 +92,7 @@ def is_name(x: Any) -> bool:
 def is_bound(x: Any, depth: int = 0) -> bool:
     if isinstance(x, list):
         return depth < 32 and all(is_bound(part, depth + 1) for part in x)
-    return x is None or (type(x) in (int, float) and math.isfinite(x))
+    return x is None or (type(x) in (int, float) and abs(x) <= sys.float_info.max)
 
 
 def fits(x: Any, shape: list[int], dtype: str) -> bool:

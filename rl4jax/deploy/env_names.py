@@ -16,15 +16,17 @@ GYMNASIUM = {
 
 
 def in_ours(typed: str) -> str:
-    """The name of the same environment among ours, if it is there; else as it was typed.
+    """The name of the same environment among ours, without spaces; else as it was typed.
 
     >>> in_ours("gym:CartPole-v1"), in_ours("gym:rl4jax/Catch-v0"), in_ours("Catch, rows = 16"), in_ours("gym:Ant-v5")
     ('CartPole', 'Catch', 'Catch,rows=16', 'gym:Ant-v5')
     """
+    typed = typed.strip()
     registered = re.fullmatch(r"gym:rl4jax/(\w+)-v0", typed)
     if registered:
         return registered[1]
-    return GYMNASIUM.get(typed, re.sub(r"\s*([,=])\s*", r"\1", typed.strip()))
+    built_in = typed.split(",")[0].strip() in BUILT_IN
+    return re.sub(r"\s*([,=])\s*", r"\1", typed) if built_in else GYMNASIUM.get(typed, typed)
 
 
 def to_play(typed: str | None) -> str | None:
@@ -38,4 +40,4 @@ def to_play(typed: str | None) -> str | None:
     ours = in_ours(typed)
     if ours.split(",")[0] in BUILT_IN:
         return {name: theirs for theirs, name in GYMNASIUM.items()}.get(ours, ours)
-    return typed if typed.startswith(GYM) else None
+    return ours if ours.startswith(GYM) else None

@@ -13,8 +13,8 @@ import numpy as np
 from gymnasium import spaces
 from safetensors.numpy import save as weights_as_bytes
 
-from rl4jax.core.atomic import write_atomic
-from rl4jax.core.errors import ConfigError, missing_extra, require
+from rl4jax.core.atomic import sync_folder, write_atomic
+from rl4jax.core.errors import CheckpointError, ConfigError, missing_extra, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.leaf_names import leaves_by_name
 from rl4jax.core.spaces import mask_heads
@@ -26,6 +26,7 @@ from .bundle import CARD, CONFIG, FORMAT, ONNX, REPLAY, STABLEHLO, VERSION, WEIG
 from .card import FILES, write_card
 from .codec import MASK, SpaceSpec
 from .comparison import check
+from .config_check import is_name
 from .errors import BundleError, ExportError
 from .onnx_file import cannot_export, first_line, to_onnx
 from .own_folder import check_folder, holds_bundle
@@ -102,7 +103,7 @@ def check_about(about: Any) -> None:
             f"as float(x) of an array."
         ) from error
     for name in ("algorithm", "env", "value"):
-        require(isinstance(about.get(name), str | None), f"deploy.export: about[{name!r}]", about.get(name), "a text")
+        require(is_name(about.get(name)), f"deploy.export: about[{name!r}]", about.get(name), "a text without control characters")
     result = about.get("evaluation")
     complete = isinstance(result, dict) and all(isinstance(result.get(name), int | float) for name in EVALUATION)
     require(complete or result is None, "deploy.export: about['evaluation']", result, f"a dict with the numbers {', '.join(EVALUATION)}")
@@ -122,20 +123,26 @@ def write(files: dict[str, bytes], folder: Path) -> None:
 
 def replace(files: dict[str, bytes], folder: Path) -> None:
     """Put new files in the place of those of an older bundle, once all of them are on the disk."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-", ignore_cleanup_errors=True) as new:
-        write(files, Path(new))
-        for name in files:
-            os.replace(Path(new) / name, folder / name)
-    for name in set(FILES) - set(files):
-        (folder / name).unlink(missing_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-", ignore_cleanup_errors=True) as new:
+            write(files, Path(new))
+            for name in files:
+                os.replace(Path(new) / name, folder / name)
+        for name in set(FILES) - set(files):
+            (folder / name).unlink(missing_ok=True)
+        sync_folder(folder)
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be written: {error}.") from error
 
 
 def load_trial(program: Program, folder: str) -> Policy:
     try:
         return load(folder, "onnxruntime")
     except BundleError as error:
-        raise cannot_export(program, f"onnxruntime said {first_line(error.__cause__)}" if error.__cause__ else str(error)) from error
+        if error.__cause__ is None:  # no fault of the program
+            raise
+        raise cannot_export(program, f"onnxruntime said {first_line(error.__cause__)}") from error
 
 
 def describe(program: Program, env: VecEnv | GymVecEnv, masked: bool, about: dict[str, Any]) -> Config:

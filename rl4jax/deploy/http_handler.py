@@ -156,7 +156,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _route(self) -> Route:
         routes, token = self.server.routes, self.server.token
-        if token is None:  # which no page knows
+        if token is None:  # a token is enough: no page knows it
             check_asker(self.headers, self.server.names)
         if self.path not in routes:
             known = ", ".join(f"{route.method} {path}" for path, route in routes.items())

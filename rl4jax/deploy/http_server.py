@@ -56,7 +56,10 @@ class Client:
 
 
 class JsonServer(socketserver.TCPServer):
-    """Answers the routes until it is stopped; `observe(path, status, seconds)` is told of each answer; None if no request was read."""
+    """Answers the routes until it is stopped.
+
+    `observe(path, status, seconds)` is told of each answer; seconds are None if no request was read.
+    """
 
     allow_reuse_address = True
     request_queue_size = 128

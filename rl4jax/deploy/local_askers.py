@@ -4,7 +4,6 @@ A page may send requests to 127.0.0.1: its `Origin` tells. Or its own name may s
 """
 
 import ipaddress
-from collections.abc import Collection
 from email.message import Message
 from urllib.parse import urlsplit
 
@@ -22,16 +21,13 @@ def own_names(host: str, address: str) -> frozenset[str] | None:
 def check_asker(headers: Message, names: frozenset[str] | None) -> None:
     """Raise unless this machine asks; of a server for others, unless it is no page, or one of the server's own address."""
     hosts = headers.get_all("Host", [])
-    if names is not None:
-        _check("Host", hosts, "//", names)
-    _check("Origin", headers.get_all("Origin", []), "", names or {_name("//" + host) for host in hosts} - {None})
-
-
-def _check(header: str, values: list[str], before: str, names: Collection[str | None]) -> None:
-    for value in values:
-        if _name(before + value) not in names:
-            fix = "Ask as localhost; behind a proxy set a token, or let it send Host: localhost."
-            raise Refused(403, f"{header} = {value[:100]!r} is not of this machine, and only that may ask. {fix}")
+    for host in hosts:
+        if names is not None and _name("//" + host) not in names:
+            raise Refused(403, f"Host = {host[:100]!r} is not of this machine, and only that may ask. Ask as localhost, or set a token.")
+    for origin in headers.get_all("Origin", []):
+        if _name(origin) not in (names or {_name("//" + host) for host in hosts} - {None}):
+            fix = "Set a token, or behind a proxy let it drop Origin and send Host: localhost."
+            raise Refused(403, f"Origin = {origin[:100]!r} is not of this machine: a web page of elsewhere asks. {fix}")
 
 
 def _name(url: str) -> str | None:

@@ -53,7 +53,7 @@ class Metrics:
             requests = sorted(self.requests.items())
         parts = [
             ("rl4jax_requests_total", "counter", "Requests answered.", [f'{{path="{p}",status="{s}"}} {n}' for (p, s), n in requests]),
-            ("rl4jax_request_seconds", "histogram", "From the first byte of a request to the last of its answer.", self.seconds.samples()),
+            ("rl4jax_request_seconds", "histogram", "From the first byte of a request until its answer is ready.", self.seconds.samples()),
             ("rl4jax_batch_size", "histogram", "Observations in a question.", self.sizes.samples()),
             ("rl4jax_uptime_seconds", "gauge", "Since the server was made.", [f" {time.monotonic() - self.began:.3f}"]),
         ]

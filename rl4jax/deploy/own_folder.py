@@ -18,11 +18,12 @@ def check_folder(folder: Path, files: Collection[str], is_ours: Callable[[Path],
 
     Only where `is_ours(folder)` may they be there already. `what` is written: `a bundle`.
     """
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder, so {what} cannot be written there. Give a new folder.")
     for name in files:
         if (folder / name).is_dir():
             raise ConfigError(f"{folder / name} is a folder, so {what} cannot be written there. Give a new folder.")
+        above = next(path for path in (folder / name).absolute().parents if os.path.lexists(path))
+        if not above.is_dir():
+            raise ConfigError(f"{above} is not a folder, so {what} cannot be written there. Give a new folder.")
     found = [name for name in (*files, OF_A_RUN) if os.path.lexists(folder / name)]
     if found and not is_ours(folder):
         raise ConfigError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean, require
+from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean, is_count, require
 
 from .bundle import Config, read_config
 from .codec import MASK, Arrays, decoder, encoder, leaf_specs, reader
@@ -72,8 +72,9 @@ class Policy:
 
         In a batch some episodes end before others: put theirs back with `np.where(over, policy.start(size)[name], carry[name])`.
         """
+        require(size is None or is_count(size), "Policy.start: size", size, "a positive integer, or None for one episode")
         batch = () if size is None else (size,)
-        return {name: np.broadcast_to(x, (*batch, *x.shape)) for name, x in self._carry.items()} or None
+        return {name: np.broadcast_to(x, (*batch, *x.shape)).copy() for name, x in self._carry.items()} or None
 
     def _run(self, obs: Any, carry: Any, mask: Any, names: list[str]) -> tuple[Arrays, bool]:
         inputs, batched = self._encode(obs)

@@ -1,7 +1,6 @@
 """`python -m rl4jax.deploy.run DIR --env gym:CartPole-v1`: play episodes with an exported policy. Those of Gymnasium need no JAX."""
 
 import argparse
-import ast
 import contextlib
 import shlex
 import sys
@@ -13,9 +12,10 @@ import numpy as np
 
 from rl4jax.core.errors import EnvError, MissingPackage, Rl4JaxError, require
 from rl4jax.core.figures import plus_minus
+from rl4jax.envs.registry import BUILT_IN, make, parse
 
 from .codec import SpaceSpec
-from .env_names import GYM, in_ours, to_play
+from .env_names import GYM, to_play
 from .errors import BundleError
 from .policy import RUNTIMES, Policy, load
 from .space_words import in_words
@@ -25,24 +25,26 @@ OWN = "Play it in a loop of your own, with deploy.load(folder)"
 
 def make_env(name: str) -> gymnasium.Env:
     """An environment by the name that is typed: `gym:ID`, or one of ours such as `Catch,rows=16`."""
-    own, *fields = in_ours(name).split(",")
-    if ":" in own and not name.startswith(GYM):
+    if ":" in name and not name.startswith(GYM):
         raise EnvError(f"--env {name} is of your own, and not of Gymnasium. {OWN}.")
     try:
         if name.startswith(GYM):
             return gymnasium.make(name.removeprefix(GYM))
-        return gymnasium.make(f"rl4jax/{own}-v0", **{key: ast.literal_eval(value) for key, _, value in (f.partition("=") for f in fields)})
+        own, fields = parse(name)
+        if own in BUILT_IN:
+            make(own, **fields)  # says which fields it has
+        return gymnasium.make(f"rl4jax/{own}-v0", **fields)
     except ModuleNotFoundError as error:
         raise EnvError(f"--env {name} cannot be made: {missing(name, error)}") from error
-    except (gymnasium.error.Error, ImportError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise EnvError(f"--env {name} cannot be made: {error} Give gym:ID, or a built-in such as CartPole.") from error
+    except (gymnasium.error.Error, ImportError, ValueError, TypeError) as error:
+        raise EnvError(f"--env {name} cannot be made: {str(error).rstrip('.')}. Give gym:ID, or a built-in such as CartPole.") from error
 
 
 def missing(name: str, error: ModuleNotFoundError) -> str:
     """What an environment needs, and what to do."""
     if error.name is None:  # of the module before a colon: Gymnasium has said it all
         return str(error)
-    if in_ours(name).startswith(GYM):
+    if name.startswith(GYM) and not name.startswith(f"{GYM}rl4jax/"):
         return f"{error.name} is not installed. Install it: pip install {error.name}."
     twin = to_play(name)
     instead = f"the same of Gymnasium does: --env {twin}" if twin and twin != name else "those of Gymnasium do: --env gym:ID"

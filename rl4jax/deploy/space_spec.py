@@ -45,6 +45,7 @@ def _spec(own: Any, shown: Any, ports: Any) -> SpaceSpec:
 
 def _bound(x: np.ndarray) -> Any:
     """One number if all are the same; null where there is no bound."""
+    x = x.astype(int) if x.dtype == bool else x
     if x.size and (x == x.flat[0]).all():
         return float(x.flat[0]) if np.isfinite(x.flat[0]) else None
     return np.where(np.isfinite(x), x.astype(object), np.array(None)).tolist()

@@ -4,9 +4,7 @@
 from npm, once; its checksum is pinned here.
 """
 
-import ast
 import base64
-import contextlib
 import hashlib
 import importlib.util
 import json
@@ -20,10 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rl4jax.core.atomic import write_atomic
-from rl4jax.core.errors import did_you_mean
+from rl4jax.core.errors import EnvError, did_you_mean
+from rl4jax.envs.registry import parse
 
 from .bundle import CONFIG, ONNX, Config, read_config, read_file
-from .card import TITLES
+from .card import title_of
 from .env_names import GYMNASIUM, in_ours
 from .errors import BundleError
 from .own_folder import PAGE, check_folder
@@ -79,8 +78,7 @@ def check_target(folder: Path) -> None:
 
 
 def title(config: Config, env: str) -> str:
-    algorithm = config.get("algorithm")
-    return f"{TITLES.get(algorithm, algorithm) if algorithm else 'A policy'} on {env}"
+    return f"{title_of(config.get('algorithm'))} on {env}"
 
 
 def own_files() -> dict[str, bytes]:
@@ -107,19 +105,17 @@ def parse_env(typed: str | None) -> tuple[str, dict[str, Any]]:
     """
     if not typed:
         raise BundleError('config.json has no "env", so the page cannot know what to play. Export with about={"env": "CartPole"}.')
-    name, *parts = in_ours(typed).split(",")
+    name = in_ours(typed).split(",")[0]
     if name not in ENVS:
         raise BundleError(f"The page cannot play {typed!r}: it has no JavaScript version. {did_you_mean(typed, [*ENVS, *GYMNASIUM])}")
-    return name, dict(_field(part, typed) for part in parts)
-
-
-def _field(part: str, typed: str) -> tuple[str, int | float]:
-    name, _, value = part.partition("=")
-    with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        number = ast.literal_eval(value)
-        if isinstance(number, int | float) and abs(number) < 1e300:  # as JSON has it: no infinity
-            return name, number
-    raise BundleError(f"config.json: env = {typed!r}: {part!r} is not FIELD=NUMBER, as in Catch,rows=16,columns=16. Export again.")
+    try:
+        fields = parse(in_ours(typed))[1]
+    except EnvError as error:
+        raise BundleError(f"config.json: env = {error} Export again.") from error
+    for field, value in fields.items():
+        if not isinstance(value, int | float) or not abs(value) < 1e300:  # as JSON has it: no infinity
+            raise BundleError(f"config.json: env = {typed!r}: {field!r} is not FIELD=NUMBER, as in Catch,rows=16,columns=16. Export again.")
+    return name, fields
 
 
 def check_inputs(config: Config, name: str, fields: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """The built-in environments by name. Imports no JAX, so that `import rl4jax` stays quick."""
 
+import ast
 import dataclasses
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,24 @@ BUILT_IN: tuple[str, ...] = (
     "ProbeAction",
     "ProbeContext",
 )
+
+
+def parse(typed: str) -> tuple[str, dict[str, Any]]:
+    """The name of a built-in environment and the fields that follow it.
+
+    >>> parse("Catch, rows=16")
+    ('Catch', {'rows': 16})
+    """
+    name, *parts = typed.split(",")
+    return name.strip(), dict(_field(part, typed) for part in parts)
+
+
+def _field(part: str, typed: str) -> tuple[str, Any]:
+    field, _, value = part.partition("=")
+    try:
+        return field.strip(), ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise EnvError(f"{typed[:100]}: {part[:100]!r} is not FIELD=NUMBER, as in Catch,rows=16,columns=16.") from error
 
 
 def make(name: str, **fields: Any) -> "rl4jax.core.env.AbstractEnv":

@@ -104,7 +104,7 @@ def test_the_card_says_how_good_and_from_when(exported):
     card = (exported("choice")[1] / "README.md").read_text()
     assert "# PPO on Somewhere" in card
     assert "Mean return: **-1139 +/- 213** over 10 greedy episodes of the exported weights: those after 12,345 steps, seed 3." in card
-    assert "actions Discrete(2)" in card
+    assert "actions `Discrete(2)`" in card
     assert "- `value`: expected discounted return." in card
 
 

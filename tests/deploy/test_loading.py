@@ -93,6 +93,7 @@ def test_a_config_is_json(bundle):
     [
         (["env"], 5, "env = 5 must be a text without control characters, or null"),
         (["algorithm"], "\x1b[2J", "algorithm = '\\x1b[2J' must be a text without control characters"),
+        (["observation_space", "low"], 10**400, "must be a number, null for none, or lists"),
         (["observation_space", "low"], "x", "observation_space.low = 'x' must be a number, null for none, or lists"),
         (["files"], {"policy.onnx": 1}, "files = {'policy.onnx': 1} must be checksums by file"),
         (["inputs"], {}, "inputs = {} must be a list"),

@@ -107,10 +107,16 @@ def test_commands_say_what_is_wrong(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("command", "absent"), [(["serve", "bundle"], "tyro"), (["train", "ppo", "CartPole"], "jax")])
+@pytest.mark.parametrize(
+    ("command", "absent"),
+    [
+        (["serve", "bundle"], ["tyro"]),
+        (["train", "ppo", "CartPole"], ["rich", "jax", "equinox", "jaxtyping", "optax", "beartype", "safetensors", "pillow"]),
+    ],
+)
 def test_commands_say_what_they_lack(command, absent):
-    done = run_there(COMMAND, *command, packages=[name for name in listed() if name != absent])
-    said = f"rl4jax {command[0]} needs {absent}. Install with: pip install {absent}\n"
+    done = run_there(COMMAND, *command, packages=[name for name in listed() if name not in absent])
+    said = f"rl4jax {command[0]} needs {' and '.join(absent)}. Install with: pip install {' '.join(absent)}\n"
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 1)
 
 
