@@ -76,7 +76,7 @@ def test_the_card_is_used_from_outside_of_the_folder(original):
     """Inside of it, Python would import what lies there."""
     card = (original / "README.md").read_text()
     assert 'deploy.load("my bundle")' in card
-    assert "`python -m rl4jax.deploy.run 'my bundle' --env gym:Cart`" in card
+    assert "\npython -m rl4jax.deploy.run 'my bundle' --env gym:Cart\n" in card
 
 
 @pytest.mark.parametrize("name", ["CartPole", "Env,name='a: b'", "a # b", "[x]", "*x", "@x", "yes", "123", "x\ny: z", '"', "ü", "- x"])
