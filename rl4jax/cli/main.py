@@ -23,17 +23,8 @@ COMMANDS = {
     "plot": "plot RUN...: draw the learning curves of one or several runs",
     "envs": "envs: list the built-in environments; envs ENV: the presets of one",
 }  # the imports that take long are made by the command that needs them
-NEEDED = (
-    "tyro",
-    "rich",
-    "jax",
-    "equinox",
-    "jaxtyping",
-    "optax",
-    "beartype",
-    "safetensors",
-    "PIL",
-)  # where policies only run, they may be left out
+# Where policies only run, these may be left out.
+NEEDED = ("tyro", "rich", "jax", "equinox", "jaxtyping", "optax", "beartype", "safetensors", "PIL")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -58,10 +58,10 @@ def title_of(algorithm: str | None) -> str:
     return TITLES.get(algorithm or "", algorithm) or "A policy"
 
 
-def play_command(folder: str, env: str | None) -> str | None:
+def play_command(folder: str, env: str | None, python: str = "python") -> str | None:
     """What to type to see it play, if there is a command that knows the environment."""
     known = to_play(env)
-    return None if known is None else f"python -m rl4jax.deploy.run {in_shell(folder)} --env {shlex.quote(known)}"
+    return None if known is None else f"{python} -m rl4jax.deploy.run {in_shell(folder)} --env {shlex.quote(known)}"
 
 
 def in_shell(path: str) -> str:

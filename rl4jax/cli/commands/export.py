@@ -87,8 +87,8 @@ def command(argv: Sequence[str]) -> int:
     finally:
         close(run.env)
     print(f"{out}: return {plus_minus(float(result.mean), float(result.std))} over {len(result.returns)} episodes")
-    if play := play_command(str(out), name):
-        print(f"  play   {play.replace('python', python(), 1)}")
+    if play := play_command(str(out), name, python()):
+        print(f"  play   {play}")
     print(f"  serve  {hint('serve', out)}")
     if flags.web:
         print(f"  look   {python()} -m http.server --directory {in_shell(str(write_page(out, Path(flags.web))))}")
