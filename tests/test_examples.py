@@ -282,6 +282,11 @@ def test_an_exported_policy_balances_without_jax(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_served_policy_balances_by_requests(tmp_path):
+    assert outcome("serve_policy", tmp_path) == 500
+
+
+@pytest.mark.slow
 def test_a_page_is_written(tmp_path):
     page = tmp_path / outcome("deploy_browser", tmp_path)
     assert {"index.html", "policy.onnx", "config.json"} <= {path.name for path in page.iterdir()}

@@ -8,6 +8,8 @@ from jaxtyping import Array, ArrayLike, Bool, Float, PyTree
 
 from .errors import ShapeError
 
+CLIP = 10.0  # standard deviations: what is further away is as good as there
+
 
 class RunningStats(eqx.Module):
     """Count, mean and variance of everything seen, per element of an observation (any pytree) or of a scalar.
@@ -69,7 +71,7 @@ class RunningStats(eqx.Module):
         """The same numbers, which `update` and `merge` no longer change."""
         return RunningStats(self.count, self.mean, self.var, jnp.ones((), bool))
 
-    def normalize(self, x: PyTree, clip: float = 10.0) -> PyTree:
+    def normalize(self, x: PyTree, clip: float = CLIP) -> PyTree:
         """`(x - mean) / sqrt(var + 1e-8)`, clipped to `[-clip, clip]`; x may have leading axes."""
         return jax.tree.map(
             lambda value, mean, var: value if mean is None else jnp.clip((value - mean) / jnp.sqrt(var + 1e-8), -clip, clip),

@@ -140,10 +140,20 @@ def decoder(spec: SpaceSpec) -> Callable[[Arrays], Any]:
         return lambda outputs: tuple(part(outputs) for part in in_order)
     port, dtype, shape = spec["port"], np.dtype(spec["own_dtype"]), tuple(spec["own_shape"])
     start = np.asarray(spec["start"], dtype) if "start" in spec else None
+    rounds = spec["type"] == "Box" and dtype.kind == "f" and dtype != spec["dtype"]  # 0.1 of 32 bits is more than that of 64
+    low, high = (box_bound(spec.get(side), dtype, none) for side, none in (("low", -np.inf), ("high", np.inf))) if rounds else (None, None)
 
     def decode(outputs: Arrays) -> np.ndarray:
         x = outputs[port]
         x = x.astype(dtype, copy=False) if x.shape[1:] == shape else x.reshape(len(x), *shape).astype(dtype)
+        x = np.clip(x, low, high) if rounds else x
         return x if start is None else x + start
 
     return decode
+
+
+def box_bound(bound: Any, dtype: np.dtype, none: float) -> np.ndarray:
+    """A bound of a Box as a bundle has it: null where there is none."""
+    with np.errstate(over="ignore"):  # of 16 bits: infinite
+        numbers = np.asarray(bound, np.float64).astype(dtype)  # NaN where it is null
+    return np.where(np.isnan(numbers), dtype.type(none), numbers)

@@ -54,7 +54,7 @@ def check_ports(config: Config) -> None:
     expect(not in_obs or config["observation_space"]["type"] == "Dict", "mask.in_obs", in_obs, "false: observations are no Dict")
     expect(obs != [], "observation_space", config["observation_space"], "of at least one part")
     for leaf in obs:
-        expect(leaf["own_shape"] == leaf["shape"], f"own_shape of {leaf['port']}", leaf["own_shape"], f"{leaf['shape']}, as its shape")
+        expect(leaf["own_shape"] == leaf["shape"], f"own_shape of {leaf['port']!r}", leaf["own_shape"], f"{leaf['shape']}, as its shape")
     given = [*map(port_of, [*obs, *config["carry"], *config["noise"]]), *([] if mask is None else [("mask", [mask["size"]], "bool")])]
     inputs, outputs = ([port_of(port) for port in config[kind]] for kind in ("inputs", "outputs"))
     once = len({name for name, _, _ in inputs}) == len(inputs)
@@ -89,9 +89,9 @@ def is_name(x: Any) -> bool:
     return x is None or (isinstance(x, str) and x.isprintable())
 
 
-def is_bound(x: Any, depth: int = 0) -> bool:
-    if isinstance(x, list):
-        return depth < 32 and all(is_bound(part, depth + 1) for part in x)
+def are_bounds(x: Any, shape: list[int]) -> bool:
+    if shape:
+        return isinstance(x, list) and len(x) == shape[0] and all(are_bounds(part, shape[1:]) for part in x)
     return x is None or (type(x) in (int, float) and abs(x) <= sys.float_info.max)
 
 
@@ -111,8 +111,8 @@ def are_heads(x: Any, size: int) -> bool:
 RULES: dict[str, tuple[Callable[[Any, Config], bool], str]] = {  # of a value and the object that it is in
     "env": (lambda x, _: is_name(x), "a text without control characters, or null"),
     "algorithm": (lambda x, _: is_name(x), "a text without control characters, or null"),
-    "low": (lambda x, _: is_bound(x), "a number, null for none, or lists of them"),
-    "high": (lambda x, _: is_bound(x), "a number, null for none, or lists of them"),
+    "low": (lambda x, of: are_bounds(x, []) or are_bounds(x, of["own_shape"]), "a number, null for none, or lists of them, of own_shape"),
+    "high": (lambda x, of: are_bounds(x, []) or are_bounds(x, of["own_shape"]), "a number, null for none, or lists of them, of own_shape"),
     "files": (lambda x, _: isinstance(x, dict) and all(isinstance(v, str) for v in x.values()), "checksums by file"),
     "name": (lambda x, _: isinstance(x, str) and x != "", "a name"),
     "port": (lambda x, _: isinstance(x, str) and x != "", "a name"),

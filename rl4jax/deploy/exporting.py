@@ -17,6 +17,7 @@ from rl4jax.core.atomic import sync_folder, write_atomic
 from rl4jax.core.errors import CheckpointError, ConfigError, missing_extra, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.leaf_names import leaves_by_name
+from rl4jax.core.running_stats import CLIP
 from rl4jax.core.spaces import mask_heads
 from rl4jax.core.vec_env import VecEnv
 from rl4jax.nn.model import Model, Normalized
@@ -206,5 +207,5 @@ def _statistics(model: Normalized) -> dict[str, Any]:
     return {
         "mean": {k: np.asarray(x).tolist() for k, x in mean.items()},
         "var": {k: np.asarray(x).tolist() for k, x in var.items()},
-        "clip": 10.0,
+        "clip": CLIP,
     }

@@ -56,7 +56,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.0"  # even nonsense is answered with a status
     disable_nagle_algorithm = True
-    wbufsize = 1 << 16  # head and body leave together
     server: "JsonServer"  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def setup(self) -> None:
@@ -64,6 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.rfile.close()
         self.incoming = Incoming(self.connection)
         self.rfile = self.buffered = io.BufferedReader(self.incoming)
+        self.wfile = io.BytesIO()  # head and body leave together
         self.client = self.server.clients[self.connection]
 
     def handle(self) -> None:
@@ -146,7 +146,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Expect", "").lower() == "100-continue":
             self.send_response_only(100)
             self.end_headers()
-            self.wfile.flush()
+            self._leave()
         self.incoming.left = length
         body = self.rfile.read(length) if length else b""
         if len(body) < length:
@@ -157,7 +157,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _route(self) -> Route:
         routes, token = self.server.routes, self.server.token
         if token is None:  # a token is enough: no page knows it
-            check_asker(self.headers, self.server.names)
+            check_asker(self.headers, self.server.names, self.server.host)
         if self.path not in routes:
             known = ", ".join(f"{route.method} {path}" for path, route in routes.items())
             raise Refused(404, f"There is no {self.path[:100]}. Ask one of: {known}.")
@@ -183,7 +183,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
-        self.wfile.flush()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Send what was written, all of it within the timeout of the connection: that of `sendall` is for the whole."""
+        self.wfile.seek(0)
+        written, self.wfile = self.wfile.read(), io.BytesIO()
+        self.connection.sendall(written)
 
     def _drain(self) -> None:
         """Read on for a second, or the kernel would take the answer back from a client that is still sending."""

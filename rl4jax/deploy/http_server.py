@@ -83,7 +83,7 @@ class JsonServer(socketserver.TCPServer):
         self.stopping = False
         self.thread: threading.Thread | None = None
         super().__init__(address, Handler)
-        self.names = own_names(address[0], str(self.server_address[0]))
+        self.host, self.names = address[0], own_names(address[0], str(self.server_address[0]))
 
     def start(self) -> None:
         require(self.thread is None and not self.stopping, "Server.start: server", "used before", "new", "Make another one.")

@@ -8,13 +8,14 @@ from rl4jax.core.errors import missing_package
 
 from .bundle import STABLEHLO, WEIGHTS, Config, read_file
 from .codec import Arrays
-from .errors import BundleError
+from .errors import BundleError, printable
 from .policy import Engine
 
 try:
     import flatbuffers  # noqa: F401 (jax.export reads programs with it, and does not bring it)
     import jax
     from jax import export
+    from jax.tree_util import all_leaves
     from safetensors.numpy import load as load_weights
 
     from .native_calls import native_calls
@@ -27,9 +28,12 @@ def make_engine(folder: Path, config: Config) -> Engine:
     try:
         exported = export.deserialize(bytearray(data))
         calls = native_calls(exported)
-        (wanted, *_), _ = jax.tree.unflatten(exported.in_tree, [(x.shape, x.dtype) for x in exported.in_avals])
+        (weights, *_), _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
+        if not isinstance(weights, dict) or not all_leaves(weights.values()):
+            raise ValueError("its first argument is not the weights by name.")
+        wanted = {name: (x.shape, x.dtype) for name, x in weights.items()}
     except Exception as error:
-        raise BundleError(f"{folder / STABLEHLO} is no program that JAX can run: {error}") from error
+        raise BundleError(f"{folder / STABLEHLO} is no program that JAX can run: {printable(error)}") from error
     if calls:
         raise BundleError(f"{folder / STABLEHLO} calls {', '.join(calls)}, which no exported policy does. Do not trust this bundle.")
     weights, every = jax.device_put(read_weights(folder, config, wanted)), [port["name"] for port in config["outputs"]]
@@ -48,12 +52,12 @@ def read_weights(folder: Path, config: Config, wanted: dict[str, tuple[tuple[int
     try:
         weights = load_weights(data)
     except Exception as error:
-        raise BundleError(f"{folder / WEIGHTS} cannot be read: {error}. Export the policy again.") from error
+        raise BundleError(f"{folder / WEIGHTS} cannot be read: {printable(error)}. Export the policy again.") from error
     found = {name: (x.shape, x.dtype) for name, x in weights.items()}
     if found != wanted:
         name = min(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         got, want = (f"{of[name][1]} {of[name][0]}" if name in of else "not there" for of in (found, wanted))
         raise BundleError(
-            f"{folder / WEIGHTS} does not fit {STABLEHLO}: {name} is {got}, but in the program {want}. Export the policy again."
+            f"{folder / WEIGHTS} does not fit {STABLEHLO}: {name!r} is {got}, but in the program {want}. Export the policy again."
         )
     return weights

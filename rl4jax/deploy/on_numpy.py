@@ -9,7 +9,7 @@ from rl4jax.core.errors import missing_package
 
 from .bundle import ONNX, Config, read_file
 from .codec import Arrays
-from .errors import BundleError
+from .errors import BundleError, printable
 from .onnx_parts import messages
 from .policy import Engine
 
@@ -29,7 +29,7 @@ def make_engine(folder: Path, config: Config) -> Engine:
             raise ValueError("it keeps weights in other files, which no exported policy does.")
         program = ReferenceEvaluator(model, new_ops=[MatMul, Gemm])
     except Exception as error:
-        raise BundleError(f"{folder / ONNX} is no program that onnx can run: {error}") from error
+        raise BundleError(f"{folder / ONNX} is no program that onnx can run: {printable(error)}") from error
 
     def engine(inputs: Arrays, names: list[str]) -> Arrays:
         with np.errstate(all="ignore"):  # as the others: what is too large is infinite

@@ -8,7 +8,7 @@ from rl4jax.core.errors import missing_package
 
 from .bundle import ONNX, Config, read_file
 from .codec import Arrays
-from .errors import BundleError
+from .errors import BundleError, printable
 from .policy import Engine
 
 
@@ -25,15 +25,18 @@ def make_engine(folder: Path, config: Config) -> Engine:
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str((folder / ONNX).absolute()))
     data, every = read_file(folder, config, ONNX), [port["name"] for port in config["outputs"]]
 
-    @functools.cache
-    def session(names: tuple[str, ...]) -> Any:
-        program = data if list(names) == every else only(data, names)
+    def started(program: bytes) -> Any:
         return onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
 
     try:
-        session(tuple(every))
+        whole = started(data)
     except Exception as error:
-        raise BundleError(f"{folder / ONNX} is no program that onnxruntime can run: {error}") from error
+        raise BundleError(f"{folder / ONNX} is no program that onnxruntime can run: {printable(error)}") from error
+
+    @functools.cache
+    def session(names: tuple[str, ...]) -> Any:
+        program = data if list(names) == every else only(data, names)
+        return whole if program is data else started(program)
 
     def engine(inputs: Arrays, names: list[str]) -> Arrays:
         return dict(zip(names, session(tuple(names)).run(names, inputs), strict=True))

@@ -12,7 +12,7 @@ from rl4jax.core.errors import ConfigError, EnvError, ShapeError, did_you_mean, 
 
 from .bundle import Config, read_config
 from .codec import MASK, Arrays, decoder, encoder, leaf_specs, reader
-from .errors import BundleError
+from .errors import BundleError, printable
 
 Engine = Callable[[Arrays, list[str]], Arrays]  # the program: inputs with a batch axis to these outputs, by name
 RUNTIMES = {"onnxruntime": "on_onnxruntime", "numpy": "on_numpy", "jax": "on_jax"}  # and the modules that make their engines
@@ -86,7 +86,7 @@ class Policy:
         try:
             answers = self.engine(inputs, names)
         except Exception as error:  # each engine has errors of its own
-            raise BundleError(f"{self}: its program failed: {str(error).rstrip('.')}. Export the policy again.") from error
+            raise BundleError(f"{self}: its program failed: {printable(error).rstrip('.')}. Export the policy again.") from error
         asked = len(next(iter(inputs.values())))
         if any(np.shape(answers[name])[:1] != (asked,) for name in names):
             shapes = {name: np.shape(answers[name]) for name in names}
@@ -105,7 +105,7 @@ class Policy:
             said = f"{got.dtype} {got.shape}" if isinstance(got, np.ndarray) else type(got).__name__
             if said != wanted:
                 raise BundleError(
-                    f"{self}: its program answers {port['name']} as {said}; config.json says {wanted}. Export the policy again."
+                    f"{self}: its program answers {port['name']!r} as {said}; config.json says {wanted}. Export the policy again."
                 )
 
     def _more(self, obs: Any, carry: Any, mask: Any, size: int, batched: bool) -> Arrays:

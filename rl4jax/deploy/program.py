@@ -75,7 +75,8 @@ def make_program(
 
     def named_outputs(packed: Packed, *inputs: Array) -> dict[str, Array]:
         given = structure.unflatten(inputs)
-        action, pi, value, next_carry = decide(packed.model, given["obs"], given["carry"], given["mask"], given["noise"])
+        seen = as_the_env_counts(observation_space, given["obs"])
+        action, pi, value, next_carry = decide(packed.model, seen, given["carry"], given["mask"], given["noise"])
         parts = {"action": clip_action(action_space, action), **parameters(pi, action), "value": value, "next_carry": next_carry}
         check_names(parts)
         return {name: leaf for part, tree in parts.items() for name, leaf in leaves_by_name({part: tree})[0].items()}
@@ -92,6 +93,16 @@ def make_program(
         noise={name: chance.kind for name, chance in kinds.items()},
         step=step,
     )
+
+
+def as_the_env_counts(space: gymnasium.Space, obs: PyTree) -> PyTree:
+    """An observation as in training: choices of programs count from 0, those of in-graph environments from their `start`."""
+    if isinstance(space, spaces.Dict):
+        return {name: as_the_env_counts(part, obs[name]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(as_the_env_counts(part, part_obs) for part, part_obs in zip(space, obs, strict=True))
+    start = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
+    return obs + np.asarray(start, np.int32) if np.any(start) else obs
 
 
 def parameters(pi: AbstractDistribution, action: PyTree) -> dict[str, PyTree]:

@@ -54,14 +54,14 @@ def missing(name: str, error: ModuleNotFoundError) -> str:
 def trained_in(policy: Policy) -> str:
     """The environment that the bundle names, if to make it runs no code but what is installed and registered."""
     name = policy.config.get("env") or ""
+    known = to_play(name)
     if not name:
         raise BundleError("The bundle does not say where its policy was trained. Give --env gym:ID, or a built-in such as CartPole.")
-    if name.startswith(GYM) and ":" in name.removeprefix(GYM):  # Gymnasium imports the module before a colon
-        advice = f"If you trust it, say so: --env {shlex.quote(name)}"
-        raise BundleError(f"config.json: env = {name!r} names a module to import. {advice}.")
-    known = to_play(name)
     if known is None:
         raise BundleError(f"config.json: env = {name!r} is neither built in nor Gymnasium's. {OWN}, or give --env.")
+    if ":" in known.removeprefix(GYM):  # Gymnasium imports the module before a colon
+        advice = f"If you trust it, say so: --env {shlex.quote(known)}"
+        raise BundleError(f"config.json: env = {name!r} names a module to import. {advice}.")
     return known
 
 

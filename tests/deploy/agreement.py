@@ -25,8 +25,9 @@ def random_obs(space, rng):
         return drawn if isinstance(space.spaces, dict) else tuple(drawn.values())
     if space.dtype.kind == "f":
         return rng.normal(size=(NUM, *space.shape)).astype(np.float32)
-    high = space.n if hasattr(space, "start") else 256 if space.dtype == np.uint8 else 2
-    return rng.integers(0, high, (NUM, *space.shape)).astype(space.dtype)
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return space.start + rng.integers(0, space.n if isinstance(space, spaces.Discrete) else space.nvec, (NUM, *space.shape))
+    return rng.integers(0, 256 if space.dtype == np.uint8 else 2, (NUM, *space.shape)).astype(space.dtype)
 
 
 def random_masks(space, rng):

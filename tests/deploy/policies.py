@@ -47,6 +47,28 @@ class Toy(rl.AbstractEnv):
         }
 
 
+class Elsewhere(rl.AbstractEnv):
+    """Observations that count from elsewhere, in a graph; every step is rewarded for the gear that the road wants, and episodes have eight."""
+
+    observation_space = spaces.Dict({"road": spaces.Discrete(4, start=5), "pair": spaces.MultiDiscrete([2, 3], start=[1, -1])})
+    action_space = spaces.Discrete(4)
+
+    def reset(self, key):
+        obs = self.seen(key)
+        return (jnp.int32(0), obs["road"]), obs
+
+    def step(self, state, action, key):
+        t, road = state
+        obs = self.seen(key)
+        reward = jnp.float32(1) + (action == road - 5)
+        return (t + 1, obs["road"]), rl.Step(obs, reward, terminated=t >= 7, truncated=jnp.array(False))
+
+    def seen(self, key):
+        road_key, pair_key = jax.random.split(key)
+        pair = jax.random.randint(pair_key, (2,), jnp.array([1, -1]), jnp.array([3, 2]))
+        return {"road": jax.random.randint(road_key, (), 5, 9), "pair": pair}
+
+
 def actor_critic(env, **how):
     return rl.nn.ActorCritic(env, key=jax.random.key(0), hidden=(16, 16), **how)
 
@@ -65,8 +87,10 @@ KINDS = {  # the environment, the model, and whether there are masks
     "squashed numbers": (rl.envs.Pendulum(), lambda env: actor_critic(env, squash=True, log_std="model"), False),
     "parts": (Toy(), actor_critic, False),
     "parts in order": (Hideout(), lambda env: Seeker(True, key=jax.random.key(0)), False),
+    "counted from elsewhere": (Elsewhere(), actor_critic, False),
     "pixels": (rl.envs.Catch(), actor_critic, False),
     "gru": (rl.envs.Memory(), lambda env: actor_critic(env, core="gru"), False),
+    "gru, masked choice": (rl.envs.GridWorld(), lambda env: actor_critic(env, core="gru"), True),
     "lstm": (rl.envs.CartPoleNoVel(), lambda env: actor_critic(env, core="lstm", norm="layer", shared=True), False),
     "privileged": (Luck(), lambda env: rl.nn.PrivilegedActorCritic(env, key=jax.random.key(0), hidden=(16,)), False),
     "values": (rl.envs.CartPole(), lambda env: QPolicy(rl.nn.QNetwork(env, key=jax.random.key(0), hidden=(16,)), jnp.float32(0.1)), False),
@@ -77,6 +101,9 @@ KINDS = {  # the environment, the model, and whether there are masks
     ),
     "dreamer, choice": (rl.envs.CartPole(), lambda env: dreamer.Agent(env, SIZE, key=jax.random.key(0)), False),
     "dreamer, numbers": (rl.envs.Pendulum(), lambda env: dreamer.Agent(env, SIZE, key=jax.random.key(0)), False),
+    "dreamer, masked choice": (rl.envs.GridWorld(), lambda env: dreamer.Agent(env, SIZE, key=jax.random.key(0)), True),
+    "dreamer, choices": (rl.envs.MultiDiscreteNav(), lambda env: dreamer.Agent(env, SIZE, key=jax.random.key(0)), False),
+    "dreamer, masked choices": (rl.envs.MultiDiscreteNav(), lambda env: dreamer.Agent(env, SIZE, key=jax.random.key(0)), True),
     "dreamer, pixels": (rl.envs.Catch(16, 16), lambda env: dreamer.Agent(env, SIZE, "barlow", key=jax.random.key(0)), False),
 }
 

@@ -21,7 +21,7 @@ import rl4jax as rl
 from rl4jax import deploy
 from rl4jax.deploy.bundle import digest
 from rl4jax.deploy.card import write_card
-from rl4jax.deploy.comparison import check, random_input
+from rl4jax.deploy.comparison import check, difference, random_input
 from rl4jax.deploy.program import Port, make_program
 from rl4jax.deploy.stablehlo_file import to_stablehlo
 from rl4jax.nn.distributions import AbstractDistribution
@@ -226,6 +226,30 @@ def test_a_difference_is_seen_beside_what_a_mask_forbids(tmp_path):
         check(program, policy)
 
 
+NOTHING_HIDDEN = {"action": np.zeros(256, np.int32), "value": np.ones(256, np.float32) / 3}
+
+
+@pytest.mark.parametrize(
+    "one_hot", [np.eye(4, dtype=np.float32)[np.arange(256) % 4], np.eye(4, dtype=np.float32)[np.arange(256) % 4] - 6e-8]
+)
+def test_a_choice_may_fall_either_way_in_a_few_examples_and_with_it_what_follows(one_hot):
+    """A latent of Dreamer is a choice too, as a one-hot vector."""
+    want = NOTHING_HIDDEN | {"next_carry.stoch": one_hot}
+    for examples, said in ((2, None), (3, "value differs: ONNX says 7.0, JAX 0.3333333432674408")):
+        got = {name: x.copy() for name, x in want.items()}
+        got["next_carry.stoch"][:examples] = np.roll(one_hot[:examples], 1, axis=1)
+        got["value"][:examples] = 7.0
+        assert difference(got, want) == said
+
+
+@pytest.mark.parametrize(("name", "other"), [("value", 7.0), ("latent", 0.5)])
+def test_numbers_that_are_no_choices_are_the_same_in_all_examples(name, other):
+    want = NOTHING_HIDDEN | {"latent": np.zeros((256, 4), np.float32)}
+    got = {key: x.copy() for key, x in want.items()}
+    got[name][-1] = other
+    assert f"{name} differs: ONNX says {other}" in difference(got, want)
+
+
 def test_pictures_are_tried_with_all_their_values():
     assert random_input(np.random.default_rng(0), Port("obs", (8, 8), "uint8"), None).max() == 255
 
@@ -354,14 +378,28 @@ def test_programs_call_no_native_functions(bundle):
         deploy.load(bundle, "jax")
 
 
+@pytest.mark.parametrize("first", [{"a": {"b": 0}}, [0], 0], ids=["nested", "list", "array"])
+def test_programs_take_the_weights_by_name(first, bundle):
+    (batch,) = jax_export.symbolic_shape("batch")
+
+    def step(weights, obs):
+        return [jnp.argmax(obs, 1).astype(jnp.int32), obs[:, :2], obs.sum(1)]
+
+    weights = jax.tree.map(lambda _: jax.ShapeDtypeStruct((2, 4), jnp.float32), first)
+    program = jax_export.export(jax.jit(step))(weights, jax.ShapeDtypeStruct((batch, 4), jnp.float32))
+    replace(bundle, "policy.stablehlo", bytes(program.serialize()))
+    with pytest.raises(deploy.BundleError, match=r"policy.stablehlo is no program that JAX can run: its first argument is not the weights"):
+        deploy.load(bundle, "jax")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (lambda weights: b"junk" * 10, "cannot be read"),
-        (lambda weights: save_weights({}), r"does not fit policy.stablehlo: weight is not there, but in the program float32 \(2, 4\)"),
-        (lambda weights: save_weights(weights | {"more": np.zeros(1)}), r"more is float64 \(1,\), but in the program not there"),
-        (lambda weights: save_weights({"weight": np.zeros((2, 3), np.float32)}), r"weight is float32 \(2, 3\)"),
-        (lambda weights: save_weights({"weight": np.zeros((2, 4))}), r"weight is float64 \(2, 4\)"),
+        (lambda weights: save_weights({}), r"does not fit policy.stablehlo: 'weight' is not there, but in the program float32 \(2, 4\)"),
+        (lambda weights: save_weights(weights | {"more": np.zeros(1)}), r"'more' is float64 \(1,\), but in the program not there"),
+        (lambda weights: save_weights({"weight": np.zeros((2, 3), np.float32)}), r"'weight' is float32 \(2, 3\)"),
+        (lambda weights: save_weights({"weight": np.zeros((2, 4))}), r"'weight' is float64 \(2, 4\)"),
     ],
 )
 def test_weights_that_are_not_those_of_the_program(change, said, bundle):

@@ -16,10 +16,11 @@ import rl4jax as rl
 from rl4jax import deploy
 from rl4jax.core.errors import ConfigError, EnvError, Rl4JaxError, ShapeError
 from rl4jax.deploy import run
-from rl4jax.deploy.codec import encoder, reader
+from rl4jax.deploy.codec import decoder, encoder, reader
 from rl4jax.deploy.config_check import NOISE, check_config
 from rl4jax.deploy.policy import DRAW, Policy
 from rl4jax.deploy.server import example
+from rl4jax.deploy.space_words import in_words
 from tests import fresh_process
 
 
@@ -71,7 +72,7 @@ def paths(x, path=()):
 @pytest.mark.parametrize("value", [GONE, None, 5, "x", [10**6, 10**6], {}], ids=["gone", "null", "5", "x", "large", "object"])
 def test_whatever_is_changed_in_a_config_it_is_refused_or_works(value, bundle):
     config, obs = read(bundle), np.zeros(4, np.float32)
-    unread = {"versions", "normalisation", "low", "high"}
+    unread = {"versions", "normalisation"}
     for path in [path for path in paths(config) if not unread & set(path)]:
         write(bundle, changed(config, path, value))
         try:
@@ -95,6 +96,7 @@ def test_a_config_is_json(bundle):
         (["algorithm"], "\x1b[2J", "algorithm = '\\x1b[2J' must be a text without control characters"),
         (["observation_space", "low"], 10**400, "must be a number, null for none, or lists"),
         (["observation_space", "low"], "x", "observation_space.low = 'x' must be a number, null for none, or lists"),
+        (["observation_space", "low"], [0.0, 0.0], "must be a number, null for none, or lists of them, of own_shape"),
         (["files"], {"policy.onnx": 1}, "files = {'policy.onnx': 1} must be checksums by file"),
         (["inputs"], {}, "inputs = {} must be a list"),
         (["inputs", 0, "shape"], [-1], "inputs[0].shape = [-1] must be a list of sizes"),
@@ -107,7 +109,7 @@ def test_a_config_is_json(bundle):
         (["mask", "heads"], [[0, 5]], "mask.heads = [[0, 5]] must be a list of where each choice begins and ends, within size"),
         (["mask", "in_obs"], True, "mask.in_obs = True must be false: observations are no Dict"),
         (["observation_space", "type"], "Graph", "observation_space.type = 'Graph' must be one of Box, Discrete"),
-        (["observation_space", "own_shape"], [2, 2], "own_shape of obs = [2, 2] must be [4], as its shape"),
+        (["observation_space", "own_shape"], [2, 2], "own_shape of 'obs' = [2, 2] must be [4], as its shape"),
         (["action_space", "n"], 0, "action_space.n = 0 must be a positive integer"),
         (["action_space", "start"], "x", "action_space.start = 'x' must be integers"),
         (["action_space", "port"], "value", "must be such that ('value', [], 'int32') is among them"),
@@ -190,13 +192,30 @@ def test_a_program_that_is_not_the_one_described_is_found_when_it_is_loaded(runt
     config = read(bundle)
     i = [port["name"] for port in config["outputs"]].index("value")
     write(bundle, changed(config, ["outputs", i, "shape"], [1]))
-    with pytest.raises(deploy.BundleError, match=re.escape("answers value as float32 (1,); config.json says float32 (1, 1)")):
+    with pytest.raises(deploy.BundleError, match=re.escape("answers 'value' as float32 (1,); config.json says float32 (1, 1)")):
         deploy.load(bundle, runtime)
     i = [port["name"] for port in config["inputs"]].index("obs")
     wider = changed(changed(config, ["inputs", i, "shape"], [5]), ["observation_space", "shape"], [5])
     write(bundle, changed(wider, ["observation_space", "own_shape"], [5]))
     with pytest.raises(deploy.BundleError, match="its program failed"):
         deploy.load(bundle, runtime)
+
+
+def test_names_in_a_bundle_move_no_cursor(bundle):
+    """Names of ports and keys of dicts may be anything, but a terminal obeys some signs."""
+    evil = "\x1b[2J"
+    config = read(bundle)
+    value = [port["name"] for port in config["outputs"]].index("value")
+    write(bundle, changed(config, ["outputs", value, "name"], evil))
+    with pytest.raises(deploy.BundleError) as refused:
+        deploy.load(bundle)
+    space = {"type": "Dict", "spaces": {evil: CHOICE}}
+    port = BOX | {"port": evil, "own_shape": [3]}
+    with pytest.raises(deploy.BundleError) as unequal:
+        check_config(changed(config, ["observation_space"], port))
+    for said in (str(refused.value), in_words(space), str(unequal.value)):
+        assert "\x1b" not in said
+    assert in_words(space) == "Dict('\\x1b[2J': Discrete(4, from 5))"
 
 
 def test_a_program_that_fails_later_says_why(original):
@@ -278,6 +297,21 @@ def test_numbers_that_it_knows_get_its_dtype(spec, given, wanted):
     np.testing.assert_array_equal(got, np.asarray(wanted, spec["dtype"]))
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [(-0.1, 0.1), ([-0.1, -0.2], [0.1, 0.2]), (None, [0.1, None]), ([None, -0.2], None), (None, None)]
+)
+def test_numbers_of_64_bits_stay_inside_their_box(low, high):
+    """0.1 is more as a number of 32 bits, and the program has those."""
+    below, above = (np.array(np.broadcast_to(x, 2), object) for x in (low, high))
+    below, above = np.where(below == None, -np.inf, below).astype(float), np.where(above == None, np.inf, above).astype(float)  # noqa: E711
+    spec = BOX | {"own_dtype": "float64", "low": low, "high": high}
+    for sign in (-1, 1):
+        action = decoder(spec)({"obs": np.clip(sign * np.full((3, 2), 1e9), below, above).astype(np.float32)})
+        assert action.dtype == np.float64
+        assert all(S.Box(below, above, dtype=np.float64).contains(x) for x in action)
+    assert np.isnan(decoder(spec)({"obs": np.full((1, 2), np.nan, np.float32)})).all(), "what is no number is not hidden"
+
+
 def test_a_dict_may_have_keys_of_any_kind():
     encode = encoder({"type": "Dict", "spaces": {"a": BOX, "b": BITS | {"port": "bits"}}})
     assert set(encode({"a": [0.0, 1.0], "b": [0, 1], 2: 3})[0]) == {"obs", "bits"}
@@ -355,6 +389,7 @@ def test_a_bundle_cannot_have_a_module_imported(bundle, tmp_path, monkeypatch, c
     monkeypatch.syspath_prepend(tmp_path)
     said = {
         "gym:stranger:Maze-v0": "names a module to import. If you trust it, say so: --env gym:stranger:Maze-v0.",
+        " gym:stranger:Maze-v0": "names a module to import. If you trust it, say so: --env gym:stranger:Maze-v0.",
         "gym:stranger:Maze-v0; true": "names a module to import. If you trust it, say so: --env 'gym:stranger:Maze-v0; true'.",
         "stranger:Maze": "is neither built in nor Gymnasium's. Play it in a loop of your own, with deploy.load(folder), or give --env.",
     }

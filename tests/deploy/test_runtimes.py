@@ -1,11 +1,13 @@
 """Every kind of policy does the same on JAX, on onnxruntime and on NumPy: for random observations, and in whole episodes."""
 
 import functools
+import sys
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnxruntime
 import pytest
 
 from rl4jax import deploy
@@ -47,6 +49,20 @@ def test_all_runtimes_sample_alike(kind, tmp_path):
     ours, *others = (deploy.load(folder, runtime, seed=1)(obs, None, mask) for runtime in deploy.RUNTIMES)
     for theirs in others:
         jax.tree.map(close_actions, theirs, ours)
+
+
+@pytest.mark.parametrize("with_onnx", [True, False])
+def test_onnxruntime_has_a_second_program_only_where_it_can_leave_something_out(with_onnx, bundle, monkeypatch):
+    *_, folder = bundle("choice")
+    if not with_onnx:
+        monkeypatch.setitem(sys.modules, "onnx", None)
+    sessions, start = [], onnxruntime.InferenceSession
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *args, **how: sessions.append(args[0]) or start(*args, **how))
+    act = deploy.load(folder)
+    for _ in range(2):
+        act(np.zeros(4))
+        act.outputs(np.zeros(4))
+    assert len(sessions) == len(set(sessions)) == (2 if with_onnx else 1)
 
 
 def test_numpy_rounds_equal_columns_alike(tmp_path):

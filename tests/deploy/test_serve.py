@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import email
 import http.client
 import json
 import logging
@@ -23,7 +24,8 @@ import pytest
 import rl4jax as rl
 from rl4jax import deploy
 from rl4jax.core.errors import ConfigError
-from rl4jax.deploy.local_askers import own_names
+from rl4jax.deploy.http_json import Refused
+from rl4jax.deploy.local_askers import check_asker, own_names
 from rl4jax.deploy.policy import Policy
 from rl4jax.deploy.server import Server, serve
 from tests import fresh_process
@@ -512,6 +514,24 @@ def test_who_does_not_read_is_hung_up_on(bundle):
         assert act(server, GOOD)[0] == 200
 
 
+def test_who_reads_a_little_at_a_time_is_hung_up_on():
+    """Each piece in time, but not the whole answer."""
+    with Server(wide(), port=0, request_seconds=1.0) as server, connect(server) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+        for end in (connection, *server._http.clients):  # the kernel keeps little, so that pieces are small
+            for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                end.setsockopt(socket.SOL_SOCKET, buffer, 1 << 14)
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        heard = b""
+        with contextlib.suppress(ConnectionResetError):
+            while more := connection.recv(1 << 14):
+                heard += more
+                time.sleep(0.05)
+        head, _, body = heard.partition(b"\r\n\r\n")
+        assert 0 < len(body) < int(re.search(rb"Content-Length: (\d+)", head)[1])
+
+
 def test_when_there_is_no_room_the_most_silent_client_goes(bundle):
     with Server(deploy.load(bundle("plain")), port=0, max_clients=4) as server, contextlib.ExitStack() as stack:
         silent = [stack.enter_context(connect(server)) for _ in range(30)]
@@ -524,11 +544,14 @@ def test_when_there_is_no_room_the_most_silent_client_goes(bundle):
         assert len(server._http.clients) <= 4
 
 
+def wide():
+    """A policy of which each answer is larger than what the kernel keeps for a client."""
+    obs = {"type": "Box", "port": "obs", "shape": [400_000], "dtype": "float32", "own_shape": [400_000], "own_dtype": "float32"}
+    return stub(lambda inputs, names: {"action": np.zeros(1)}, obs)
+
+
 def test_who_asks_on_and_never_reads_makes_room():
-    """Each answer is larger than what the kernel keeps for them."""
-    wide = {"type": "Box", "port": "obs", "shape": [400_000], "dtype": "float32", "own_shape": [400_000], "own_dtype": "float32"}
-    policy = stub(lambda inputs, names: {"action": np.zeros(1)}, wide)
-    with Server(policy, port=0, max_clients=2) as server, contextlib.ExitStack() as stack:
+    with Server(wide(), port=0, max_clients=2) as server, contextlib.ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(connect(server)).sendall(b"GET / HTTP/1.1\r\n\r\n" * 50)
 
@@ -720,7 +743,10 @@ def test_by_what_names_a_server_may_be_asked():
     ("asked", "status"),
     [
         ("Host: robot:1", 200),
-        ("Host: robot:1\r\nOrigin: http://robot:1", 200),
+        ("Host: 192.0.2.1:1\r\nOrigin: http://192.0.2.1:3000", 200),
+        ("Host: [2001:db8::1]:1\r\nOrigin: http://[2001:db8::1]", 200),
+        ("Host: 192.0.2.1:1\r\nOrigin: http://192.0.2.2:1", 403),
+        ("Host: robot:1\r\nOrigin: http://robot:1", 403),  # whoever owns the name robot says what it means
         ("Host: robot\r\nOrigin: http://evil", 403),
         ("Host: [\r\nOrigin: null", 403),
     ],
@@ -728,6 +754,13 @@ def test_by_what_names_a_server_may_be_asked():
 def test_pages_of_elsewhere_may_not_ask_a_server_for_all(asked, status, bundle):
     with Server(deploy.load(bundle("plain")), host="0.0.0.0", port=0) as server:
         assert raw(server, f"GET /health HTTP/1.1\r\n{asked}\r\n\r\n".encode())[0] == status
+
+
+def test_pages_of_the_name_it_was_given_may_ask_a_server_for_all():
+    asked = email.message_from_string("Host: robot:1\nOrigin: http://robot:1")
+    check_asker(asked, None, "Robot")
+    with pytest.raises(Refused, match="a web page of elsewhere asks"):
+        check_asker(asked, None, "another")
 
 
 def test_a_token_is_enough_for_a_proxy_with_a_name_of_its_own(bundle):

@@ -43,7 +43,7 @@ def command(argv: Sequence[str]) -> int:
     from rl4jax.core.figures import plus_minus
     from rl4jax.deploy.card import in_shell, play_command
     from rl4jax.deploy.exporting import check_packages, check_target, export
-    from rl4jax.deploy.web import check_target as check_page, parse_env, write_page
+    from rl4jax.deploy.web import check_ort, check_target as check_page, parse_env, write_page
 
     from ..build import load_run
     from ..environment import close, make_eval_env
@@ -62,6 +62,7 @@ def command(argv: Sequence[str]) -> int:
         parse_env(name)  # the page has only some environments
         check_page(Path(flags.web))
         require(Path(flags.web).resolve() != out.resolve(), "--web", flags.web, "another folder than that of the bundle")
+        check_ort()
     say(f"Playing {flags.episodes} episodes, drawing one, converting the policy and comparing it with JAX ...")
     try:
         games = make_eval_env(name, flags.episodes)

@@ -1,5 +1,6 @@
 """What is written for the page, and what is refused. No browser, no network: onnxruntime-web is an archive of our own."""
 
+import dataclasses
 import io
 import json
 import os
@@ -9,11 +10,15 @@ import sys
 import tarfile
 
 import pytest
+from gymnasium import spaces
 
+import rl4jax as rl
+from rl4jax.cli.main import main
 from rl4jax.core.errors import ConfigError
 from rl4jax.deploy import web
 from rl4jax.deploy.bundle import digest
 from rl4jax.deploy.errors import BundleError
+from tests.cli.terminal import TINY
 from tests.fresh_process import run
 
 
@@ -22,6 +27,7 @@ def box(*shape):
 
 
 CHOICE = {"type": "Discrete", "n": 2, "port": "action", "shape": [], "dtype": "int32", "own_shape": [], "own_dtype": "int64"}
+TORQUE = box(1) | {"port": "action"}
 CONFIG = {
     "format": "rl4jax-policy", "version": 1, "algorithm": "ppo", "env": "CartPole", "observation_space": box(4),
     "inputs": [{"name": "obs", "shape": [4], "dtype": "float32"}], "outputs": [{"name": "action", "shape": [], "dtype": "int32"}],
@@ -79,7 +85,9 @@ def test_a_page_has_our_files_the_policy_and_the_runtime(tmp_path, cache):
 )
 def test_a_page_has_the_title_of_the_card(algorithm, title, tmp_path, cache):
     inputs, space = [{"name": "obs", "shape": [10, 5, 1], "dtype": "float32"}], box(10, 5, 1)
-    bundle = write_bundle(tmp_path / "bundle", env="Catch", algorithm=algorithm, inputs=inputs, observation_space=space)
+    bundle = write_bundle(
+        tmp_path / "bundle", env="Catch", algorithm=algorithm, inputs=inputs, observation_space=space, action_space=CHOICE | {"n": 3}
+    )
     assert json.loads((web.write_page(bundle, tmp_path / "page") / "page.json").read_text())["title"] == title
 
 
@@ -125,12 +133,25 @@ def test_every_environment_of_the_page_is_in_its_index():
     assert set(re.search(r"ENVS = {(.*?)}", index)[1].replace(" ", "").split(",")) == set(web.ENVS)
 
 
+@pytest.mark.parametrize("name", web.ENVS)
+def test_an_environment_of_the_page_has_the_fields_and_actions_of_ours(name):
+    ours = getattr(rl.envs, name)()
+    assert web.known_fields(name) == [field.name for field in dataclasses.fields(ours)]
+    wanted = web.ENVS[name].num_actions
+    assert ours.action_space.shape == (1,) if wanted is None else ours.action_space == spaces.Discrete(wanted)
+
+
 @pytest.mark.parametrize(
     ("env", "obs", "ports"),
     [
         ("gym:CartPole-v1", [4], {}),
-        ("Catch,rows=16,columns=8", [16, 8, 1], {}),
-        ("GridWorld,size=5", [4], {"mask": {"size": 4, "heads": [[0, 4]], "in_obs": False}, "inputs": [MASK]}),
+        ("Catch,rows=16,columns=8", [16, 8, 1], {"action_space": CHOICE | {"n": 3}}),
+        ("Pendulum", [3], {"action_space": TORQUE, "outputs": [{"name": "action", "shape": [1], "dtype": "float32"}]}),
+        (
+            "GridWorld,size=5",
+            [4],
+            {"action_space": CHOICE | {"n": 4}, "mask": {"size": 4, "heads": [[0, 4]], "in_obs": False}, "inputs": [MASK]},
+        ),
         ("CartPole", [4], {"carry": [CARRY | {"initial": 0.0}], "inputs": [CARRY], "outputs": [*CONFIG["outputs"], NEXT_CARRY]}),
         ("CartPole", [4], {"noise": [NOISE | {"kind": "gumbel"}], "inputs": [NOISE]}),
     ],
@@ -155,6 +176,17 @@ def test_policies_that_the_page_can_feed(env, obs, ports, tmp_path, cache):
         ({"env": "my_game:Maze"}, "it has no JavaScript version"),
         ({"env": "Catch,rows"}, "'rows' is not FIELD=NUMBER"),
         ({"env": "Catch,rows='x'"}, "is not FIELD=NUMBER"),
+        ({"env": "CartPole,gravty=1"}, "CartPole has no field 'gravty'. Did you mean 'gravity'"),
+        ({"action_space": CHOICE | {"n": 3}}, r"its actions are Discrete\(3\), but CartPole in JavaScript takes Discrete\(2\)"),
+        ({"action_space": CHOICE | {"start": 1}}, r"its actions are Discrete\(2, from 1\), but CartPole"),
+        (
+            {"action_space": TORQUE, "outputs": [{"name": "action", "shape": [1], "dtype": "float32"}]},
+            r"its actions are Box\(\[1\], from -inf to inf\), but CartPole in JavaScript takes Discrete\(2\)",
+        ),
+        (
+            {"env": "Pendulum", "inputs": [{"name": "obs", "shape": [3], "dtype": "float32"}], "observation_space": box(3)},
+            r"its actions are Discrete\(2\), but Pendulum in JavaScript takes one number",
+        ),
         ({"env": "Pendulum"}, r"it takes 'obs', of shape \[4\], but Pendulum in JavaScript gives \[3\]"),
         (
             {"inputs": [*CONFIG["inputs"], MASK], "mask": {"size": 4, "heads": [[0, 4]], "in_obs": False}},
@@ -195,6 +227,16 @@ def test_without_npm_the_error_says_what_to_do(tmp_path, monkeypatch):
     )
     with pytest.raises(BundleError, match=what):
         web.write_page(write_bundle(tmp_path / "bundle"), tmp_path / "page")
+
+
+def test_npm_is_asked_for_before_the_work_of_an_export(tmp_path, monkeypatch, capsys):
+    run = tmp_path / "run"
+    assert main(["train", "ppo", "CartPole", *TINY, "--total-steps", "64", "--out", str(run), "--quiet", "--json"]) == 0
+    monkeypatch.setenv("RL4JAX_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr(web, "find_npm", lambda: None)
+    assert main(["export", str(run), "--web", str(tmp_path / "page")]) == 2
+    assert "npm is missing" in capsys.readouterr().err
+    assert not (run / "bundle").exists()
 
 
 def test_npm_may_come_with_python(tmp_path, monkeypatch):
