@@ -35,7 +35,7 @@ def train(name: str, short: bool, seed: int) -> tuple[float, float]:
     num_turns = 2 if short else NUM_STEPS // 1024
     env = rl.VecEnv(CATCH, num_envs=4)
     cfg = dreamer.Config(
-        lr=rl.Linear(3e-3, 1e-4, TRAIN_RATIO * (NUM_STEPS - RANDOM_STEPS) / 256),
+        lr=rl.Linear(3e-3, 3e-5, TRAIN_RATIO * (NUM_STEPS - RANDOM_STEPS) / 256),
         batch_size=16,
         length=16,
         train_ratio=1 if short else TRAIN_RATIO,
@@ -44,10 +44,8 @@ def train(name: str, short: bool, seed: int) -> tuple[float, float]:
         learning_starts=500 if short else RANDOM_STEPS,
         hold=0.5,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
         entropy_coef=0.01,
-        dyn_coef=0.3,
-        rep_coef=0.03,
         free_nats=0.1,
-        representation_coef=10 if name == "decoder" else 1,  # two pixels of 64 are lit: to paint them has to be worth it
+        representation_coef=10 if name in ("decoder", "barlow") else 1,  # two pixels of 64 are lit: to see them has to be worth it
     )
     model_key, key, eval_key = jax.random.split(jax.random.key(seed), 3)
     agent = dreamer.Agent(env, "tiny", VARIANTS[name], key=model_key)

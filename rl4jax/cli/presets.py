@@ -67,10 +67,11 @@ _SMALL_WORLD = {
 }  # fmt: skip
 
 # On Catch a ball in an outer column is caught by chance once in a hundred times, unless chance lasts: `hold`. With one half all columns
-# are reached about as often. Time is better spent on the model than on dreams.
+# are reached about as often. Chance plays first, until most of them have been caught in. What was caught a few times only has to be dreamed
+# of, too: that takes weight on the representation and on what is expected. Time is better spent on the model than on dreams.
 _CATCH = {
-    "total_steps": 20_000, "train_ratio": 160.0, "lr": "linear(3e-3, 1e-4)", "entropy_coef": 0.01, "hold": 0.5, "representation": "barlow",
-    "representation_coef": 1.0, "imagine_from": 4,
+    "total_steps": 20_000, "learning_starts": 8_000, "train_ratio": 320.0, "lr": "linear(1.5e-3, 3e-5)", "b2": 0.99,
+    "hold": 0.5, "entropy_coef": "linear(0.02, 0.003)", "representation": "barlow", "dyn_coef": 1.0, "rep_coef": 0.1, "imagine_from": 4,
 }  # fmt: skip
 
 DREAMER: dict[str, dict[str, Any]] = {

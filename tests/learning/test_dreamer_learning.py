@@ -27,8 +27,7 @@ BUDGETS = {CATCH: 20_000, "Memory": 50_000, "Pendulum": 30_000, "CartPole": 50_0
 # Single pixels are painted by larger networks, with more weight on them, and settings that soon forget the first pictures. To a decoder all
 # columns are different things: each has to be caught by chance, so chance plays first, lasts, and stays until late where nothing was caught.
 PAINTING = {
-    "size": "small", "train_ratio": 260.0, "lr": "linear(1.5e-3, 1e-4)", "b2": 0.99, "weight_decay": 0.5, "representation_coef": 10.0,
-    "learning_starts": 4_000, "hold": 0.6, "entropy_coef": "linear(0.05, 0.003)", "imagine_from": 8,
+    "size": "small", "train_ratio": 260.0, "weight_decay": 0.5, "learning_starts": 4_000, "hold": 0.6, "entropy_coef": "linear(0.05, 0.003)",
 }  # fmt: skip
 PROTOTYPES = functools.partial(dreamer.Prototypes, num_prototypes=512, shift=1, frozen_for=500)
 # What a column is worth has to be seen there: chance plays until it has caught in most of them, before what was learned decides what is seen.
