@@ -3,7 +3,7 @@
 python examples/dreamer_pixels.py
 
 Expect: 0.9 or more (1 is every ball, -1 none) after 20,000 steps on two seeds of three, and runs/dreamer_pixels.gif: above what happened,
-below what the world model thought would, from the first picture and the actions alone. Twenty to twenty-five minutes on one core.
+below what the world model thought would, from the first picture and the actions alone. About half an hour on one core.
 """
 
 import rl4jax as rl
