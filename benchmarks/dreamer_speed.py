@@ -1,4 +1,4 @@
-"""Gradient steps of Dreamer next to the same in plain PyTorch, and what the four representations cost on pictures.
+"""Gradient steps of Dreamer next to the same in plain PyTorch, and what the representations cost on pictures.
 
 Every contestant is a process of its own, at its best of one and two threads; representations all have two.
 Batches are the published ones, 16 stretches of 64 steps.
@@ -11,7 +11,7 @@ from peers.peer import Peer, best_of_threads
 
 SIZES = {"tiny": 1.5, "1m": 1.0}
 PROGRAMS = ("rl4jax_dreamer", "torch_dreamer")
-REPRESENTATIONS = ("decoder", "barlow", "infonce", "prototypes")
+REPRESENTATIONS = ("decoder", "blurred", "barlow", "infonce", "prototypes")
 UNIT = "gradient steps/s"
 
 

@@ -2,8 +2,11 @@
 
 python examples/dreamer_pixels.py
 
-Expect: 0.9 or more (1 is every ball, -1 none) after 20,000 steps on two seeds of three, and runs/dreamer_pixels.gif: above what happened,
-below what the world model thought would, from the first picture and the actions alone. About half an hour on one core.
+The decoder compares pictures blurred, too ("blurred"): a ball that is painted in the next column is nearly right, so columns that are near
+each other become alike, and what was caught once in one of them is tried in the next.
+
+Expect: 0.9 or more (1 is every ball, -1 none) after 20,000 steps, and runs/dreamer_pixels.gif: above what happened, below what the world
+model thought would, from the first picture and the actions alone. A quarter of an hour on one core.
 """
 
 import rl4jax as rl
@@ -24,22 +27,21 @@ def main(short: bool = False, seed: int = 0) -> float:
     num_turns = 2 if short else 19  # of about a thousand steps
     env = rl.VecEnv(CATCH, num_envs=4)
     cfg = dreamer.Config(
-        lr=rl.Linear(1.5e-3, 3e-5, 15_700),
+        lr=rl.Linear(1.5e-3, 3e-5, 14_300),
         batch_size=16,
         length=16,
-        train_ratio=1 if short else 260,  # each step is learned from so many times, on average
+        train_ratio=1 if short else 320,  # each step is learned from so many times, on average
         imagine_from=4,  # of the 16 steps of a stretch: a quarter of the dreams is enough
         capacity=50_000,
-        learning_starts=500 if short else 4_000,  # until then chance plays, and catches in most columns
-        hold=0.6,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
-        entropy_coef=rl.Linear(0.05, 0.003, 15_700),  # until late enough to go on trying where nothing was ever caught
+        learning_starts=500 if short else 8_000,  # until then chance plays, and catches in most columns
+        hold=0.5,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
+        entropy_coef=rl.Linear(0.02, 0.003, 14_300),
         representation_coef=10,  # two pixels of 256 are lit: their errors are small numbers
         free_nats=0.1,
         b2=0.99,  # a short run must soon forget how large its first gradients were
-        weight_decay=0.5,
     )
     model_key, key, eval_key, dream_key = jax.random.split(jax.random.key(seed), 4)
-    state = dreamer.init(dreamer.Agent(env, "small", key=model_key), env, cfg, key=key)
+    state = dreamer.init(dreamer.Agent(env, "tiny", "blurred", key=model_key), env, cfg, key=key)
 
     for i in range(num_turns):
         state, metrics = dreamer.train(state, env, cfg, num_updates=16)  # 16 rollouts of 4 x 16 steps, as one program

@@ -23,7 +23,7 @@ CATCH = rl.envs.Catch(rows=8, columns=8)
 NUM_STEPS, TRAIN_RATIO = 8_000, 200  # how many steps are played, and how many are learned from for each once learning has begun
 RANDOM_STEPS = 3_000  # at first chance plays, long enough to catch something in every column
 VARIANTS: dict[str, Callable[..., Any]] = {
-    "decoder": dreamer.Decoder,  # DreamerV3
+    "decoder": functools.partial(dreamer.Decoder, blur=2.0),  # DreamerV3; what is painted beside its place is nearly right
     "barlow": dreamer.BarlowTwins,  # R2-Dreamer
     "infonce": dreamer.InfoNCE,
     "prototypes": functools.partial(dreamer.Prototypes, num_prototypes=128, shift=1, frozen_for=300),  # DreamerPro, for small pictures

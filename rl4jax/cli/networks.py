@@ -52,8 +52,8 @@ class QNetworkOptions:
 class WorldModelOptions:
     """A world model, and a policy and a critic in it."""
 
-    size: Literal["tiny", "small", "1m", "12m", "25m", "50m", "100m", "200m", "400m"] = "12m"  # of all networks, in parameters
-    representation: Literal["decoder", "barlow", "infonce", "prototypes", "none"] = "decoder"  # what teaches latents to hold what was seen
+    size: Literal["tiny", "1m", "12m", "25m", "50m", "100m", "200m", "400m"] = "12m"  # of all networks, in parameters
+    representation: Literal["decoder", "blurred", "barlow", "infonce", "prototypes", "none"] = "decoder"  # how latents learn what is seen
 
     def build(self, env: "AnyVecEnv", key: "PRNGKeyArray") -> Any:
         from rl4jax.algo.dreamer import Agent

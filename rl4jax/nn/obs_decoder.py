@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from rl4jax.core.errors import EnvError
+from rl4jax.core.errors import EnvError, require
 from rl4jax.core.spaces import StaticSpace, mask_heads
 
+from .blur import blurred
 from .distributions.categorical import log_softmax
 from .obs_encoder import NUM_LAYERS, choices, is_bounded, split_obs, split_space, vector_of
 from .pixel_stages import PixelDecoder
@@ -19,14 +20,23 @@ from .symlog import symexp
 
 
 class ObsDecoder(eqx.Module):
-    """What `ObsEncoder` saw, from a latent: numbers as symlogs, choices as logits, pictures with pixels in (0, 1)."""
+    """What `ObsEncoder` saw, from a latent: numbers as symlogs, choices as logits, pictures with pixels in (0, 1).
+
+    With a `blur` of some pixels the errors of pictures count once more, blurred: what is painted beside its place is then nearly right.
+    """
 
     vector: Readout | None
     pixels: dict[str, PixelDecoder]
     space: StaticSpace = eqx.field(static=True)
+    blur: float = eqx.field(static=True)
 
-    def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, *, key: PRNGKeyArray):
+    def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, blur: float = 0.0, *, key: PRNGKeyArray):
         images, rest = split_space(space)
+        require(isinstance(blur, int | float) and 0 <= blur < float("inf"), "ObsDecoder: blur", blur, "a number of pixels, or 0 for none")
+        if blur and not images:
+            raise EnvError(
+                f"ObsDecoder: observations are {space}; there is no picture to blur. Leave out blur; for agents: the plain decoder."
+            )
         for image in images.values():
             if not is_bounded(image):
                 fix = "Give the space bounds, or teach the latents without a decoder, by dreamer.BarlowTwins."
@@ -39,7 +49,7 @@ class ObsDecoder(eqx.Module):
             name: PixelDecoder(d_deter, d_stoch, image.shape, depth, units, num_blocks, key=k)
             for (name, image), k in zip(images.items(), keys, strict=True)
         }
-        self.space = StaticSpace(space)
+        self.space, self.blur = StaticSpace(space), float(blur)
 
     def loss(self, latents: Latent, obs: PyTree) -> Float[Array, " N"]:
         """Of latents and observations `[N, ...]`: squared errors, summed over numbers and pixels, and of choices the cross-entropy."""
@@ -48,7 +58,10 @@ class ObsDecoder(eqx.Module):
         if self.vector is not None:
             total += jax.vmap(self._vector_loss)(latents.features, rest)
         for name, decode in self.pixels.items():
-            total += ((paint(decode, latents) - images[name]) ** 2).sum((1, 2, 3))
+            error = paint(decode, latents) - images[name]
+            total += jnp.square(error).sum((1, 2, 3))
+            if self.blur:
+                total += jnp.square(blurred(error, self.blur, decode.channels_last)).sum((1, 2, 3))
         return total
 
     def _vector_loss(self, features: Float[Array, " F"], obs: PyTree) -> Float[Array, ""]:

@@ -1,5 +1,6 @@
 """The agent: a world model, and a policy and a critic that live in it."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -26,8 +27,13 @@ from .representation import BarlowTwins, Decoder, InfoNCE, Representation
 from .sizes import Size, size_named
 
 REPRESENTATIONS = {
-    "decoder": Decoder, "barlow": BarlowTwins, "infonce": InfoNCE, "prototypes": Prototypes, "none": Representation,
-}  # fmt: skip
+    "decoder": Decoder,
+    "blurred": functools.partial(Decoder, blur=3.0),
+    "barlow": BarlowTwins,
+    "infonce": InfoNCE,
+    "prototypes": Prototypes,
+    "none": Representation,
+}
 
 Memory = tuple[Latent, Float[Array, " A"]]  # the last latent, and the action that followed it
 

@@ -38,12 +38,16 @@ class Representation(eqx.Module):
 
 
 class Decoder(Representation):
-    """DreamerV3: the observation painted from the latent."""
+    """DreamerV3: the observation painted from the latent.
+
+    `blur`, in pixels, is ours: with it pictures are compared blurred, too, so that latents of small things that are near each other are
+    alike, and what is learned of one place is expected in the next.
+    """
 
     decoder: ObsDecoder
 
-    def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, *, key: PRNGKeyArray):
-        self.decoder = ObsDecoder(space, agent.rssm, size.units, size.depth, key=key)
+    def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, blur: float = 0.0, *, key: PRNGKeyArray):
+        self.decoder = ObsDecoder(space, agent.rssm, size.units, size.depth, blur, key=key)
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         """Mean over steps of `ObsDecoder.loss`."""

@@ -1,4 +1,4 @@
-"""How large a world model is: the presets of DreamerV3, and two for small computers."""
+"""How large a world model is: the presets of DreamerV3, and one for small computers."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,6 @@ def published(hidden: int) -> Size:
 
 SIZES = {
     "tiny": Size(deter=256, hidden=64, units=64, classes=4, depth=4, num_bins=63),
-    "small": Size(deter=256, hidden=128, units=128, classes=4, depth=8, num_bins=63),  # paints single pixels
     "1m": published(64),
     "12m": published(256),
     "25m": published(384),
