@@ -36,7 +36,6 @@ class Config(eqx.Module):
     return_decay: Number = 0.99  # of the percentiles that advantages are scaled by
     clip: Number = 0.3  # gradients, as a share of the norm of their weights
     b2: Number = 0.999  # of LaProp: gradients are scaled by the mean of about 1 / (1 - b2) squares; short runs must forget the first ones
-    weight_decay: Number = 0.0  # of matrices, times the learning rate: how much of them is forgotten at each gradient step
 
     def __check_init__(self):
         check_counts(self, "dreamer.Config", "num_steps", "batch_size", "length", "capacity", "imagine_steps")
@@ -54,7 +53,7 @@ class Config(eqx.Module):
             "clip": POSITIVE,
         }
         rules |= dict.fromkeys(("b2", "return_decay"), (lambda x: (x >= 0) & (x < 1), "in [0, 1)"))
-        coefs = ("dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef", "weight_decay")
+        coefs = ("dyn_coef", "rep_coef", "free_nats", "representation_coef", "replay_value_coef")
         rules |= dict.fromkeys(coefs, NOT_NEGATIVE) | dict.fromkeys(("lam", "slow_rate", "hold"), SHARE)
         check_numbers(self, "dreamer.Config", rules)
 

@@ -12,7 +12,6 @@ from jaxtyping import Array, Float, Int32, PRNGKeyArray, PyTree
 from rl4jax.algo.loop import Metrics
 from rl4jax.algo.optimizer import gradient_step
 from rl4jax.collect.percentile_normalizer import PercentileNormalizer
-from rl4jax.core.number import Number
 from rl4jax.core.schedule import value_at
 from rl4jax.gradients.finite import keep_if
 from rl4jax.nn.packed import Packed, pack
@@ -42,21 +41,9 @@ class Learner(NamedTuple):
 
 
 def make_optimizer(cfg: Config, num_gradient_steps: Int32[Array, ""] | int) -> optax.GradientTransformation:
-    """Clipping by the norm of the weights, then LaProp and weight decay, with the learning rate of this gradient step."""
+    """Clipping by the norm of the weights, then LaProp, with the learning rate of this gradient step."""
     rate = optax.scale_by_learning_rate(value_at(cfg.lr, num_gradient_steps))
-    return optax.chain(clip_by_weight(cfg.clip), optax.flatten(scale_by_laprop(b2=cfg.b2)), forget(cfg.weight_decay), rate)
-
-
-def forget(decay: Number) -> optax.GradientTransformation:
-    """Weight decay of matrices that learn.
-
-    Not of biases and scales of norms, which do not grow with what is learned by heart; nor of what has no gradient, such as slow copies.
-    """
-
-    def one(change, weight):
-        return change + jnp.where((change != 0).any(), decay * weight, 0.0) if jnp.ndim(weight) >= 2 else change
-
-    return optax.stateless(lambda changes, weights: jax.tree.map(one, changes, weights))
+    return optax.chain(clip_by_weight(cfg.clip), optax.flatten(scale_by_laprop(b2=cfg.b2)), rate)
 
 
 def loss(

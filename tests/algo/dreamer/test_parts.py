@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from gymnasium import spaces
 
@@ -12,13 +11,11 @@ from rl4jax import dreamer, gradients
 from rl4jax.algo.dreamer import actions, kl_balanced_loss
 from rl4jax.algo.dreamer.kl_balance import dynamics_kl, representation_kl
 from rl4jax.algo.dreamer.laprop import clip_by_weight, scale_by_laprop
-from rl4jax.algo.dreamer.learning import forget, make_optimizer
 from rl4jax.algo.dreamer.representation import barlow_twins_loss, info_nce_loss, standardized
 from rl4jax.algo.dreamer.sizes import SIZES, size_named
 from rl4jax.collect.percentile_normalizer import PercentileNormalizer
 from rl4jax.collect.returns import lambda_returns
 from rl4jax.nn.distributions.one_hots import OneHots
-from rl4jax.nn.packed import pack
 
 X = jnp.array([[1.0, 0.0], [2.0, 1.0], [3.0, 5.0], [4.0, 2.0]])
 Y = jnp.array([[2.0, 1.0], [1.0, 0.0], [4.0, 3.0], [3.0, 4.0]])
@@ -52,27 +49,6 @@ def test_laprop():
         direction, state = laprop.update(jnp.float32(grad), state)
         found.append(float(direction))
     assert found == pytest.approx([1.0, 1.1796697, 0.4027728], rel=1e-6)
-
-
-def test_matrices_decay_by_the_learning_rate_and_nothing_else_does():
-    params = {"matrix": jnp.full((2, 2), 3.0), "bias": jnp.ones(2)}
-    grads, changes = jax.tree.map(jnp.ones_like, params), []
-    for decay in (0.5, 0.0):
-        opt = make_optimizer(dreamer.Config(lr=0.1, weight_decay=decay), 0)
-        changes.append(opt.update(grads, opt.init(params), params)[0])
-    np.testing.assert_allclose(changes[0]["matrix"] - changes[1]["matrix"], -0.1 * 0.5 * 3.0, rtol=1e-5)
-    np.testing.assert_array_equal(changes[0]["bias"], changes[1]["bias"])
-
-
-def test_no_bias_of_an_agent_decays_and_nothing_that_does_not_learn():
-    agent = dreamer.Agent(rl.VecEnv(rl.envs.CartPole(), num_envs=2), "tiny", key=jax.random.key(0))
-    params = {name: jnp.ones_like(x) for name, x in pack(agent).params.items()}
-    changes = {name: jnp.full_like(x, 0.0 if name.startswith("reward") else 3.0) for name, x in params.items()}
-    changed = forget(0.5).update(changes, optax.EmptyState(), params)[0]
-    still = {name for name in params if name.startswith("reward")}
-    kept = {name for name in params if not name.endswith(".weight") or ".norm" in name or "mix_norm" in name}
-    assert {name for name, x in changed.items() if (x == changes[name]).all()} == still | kept
-    assert {float(x.max()) for name, x in changed.items() if name not in still | kept} == {3.5}
 
 
 def test_the_settings_of_a_gradient_step_have_no_schedules():
