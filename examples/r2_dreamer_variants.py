@@ -20,10 +20,10 @@ import numpy as np  # noqa: E402
 from rl4jax import dreamer  # noqa: E402
 
 CATCH = rl.envs.Catch(rows=8, columns=8)
-NUM_STEPS, TRAIN_RATIO = 8_000, 200  # how many steps are played, and how many are learned from for each once learning has begun
+NUM_STEPS, TRAIN_RATIO = 8_192, 200  # how many steps are played, and how many are learned from for each once learning has begun
 RANDOM_STEPS = 3_000  # at first chance plays, long enough to catch something in every column
 VARIANTS: dict[str, Callable[..., Any]] = {
-    "decoder": functools.partial(dreamer.Decoder, blur=2.0),  # DreamerV3; what is painted beside its place is nearly right
+    "blurred": functools.partial(dreamer.Decoder, blur=2.0),  # DreamerV3, to which what is painted beside its place is nearly right
     "barlow": dreamer.BarlowTwins,  # R2-Dreamer
     "infonce": dreamer.InfoNCE,
     "prototypes": functools.partial(dreamer.Prototypes, num_prototypes=128, shift=1, frozen_for=300),  # DreamerPro, for small pictures
@@ -45,7 +45,7 @@ def train(name: str, short: bool, seed: int) -> tuple[float, float]:
         hold=0.5,  # chance that lasts: by steps that cancel out, the outer columns are hardly ever reached
         entropy_coef=0.01,
         free_nats=0.1,
-        representation_coef=10 if name in ("decoder", "barlow") else 1,  # two pixels of 64 are lit: to see them has to be worth it
+        representation_coef=10 if name in ("blurred", "barlow") else 1,  # two pixels of 64 are lit: to see them has to be worth it
     )
     model_key, key, eval_key = jax.random.split(jax.random.key(seed), 3)
     agent = dreamer.Agent(env, "tiny", VARIANTS[name], key=model_key)

@@ -23,7 +23,7 @@ from .policy import make_policy
 from .recording import play, write_episode
 from .run import AbstractRun
 
-WATCHED = 5  # steps that the model sees before it is on its own
+WATCHED = 5  # steps that the model sees before it is on its own; in short episodes a third
 LEAST_SIDE = 160  # pixels of a picture that is shown
 BAR = 8
 SEEING, IMAGINING = (120, 120, 120), (200, 60, 40)  # the bar between the two
@@ -39,12 +39,12 @@ def record_imagined(run: AbstractRun, agent: Any, out: Path, *, key: PRNGKeyArra
     env = None if split_space(space)[0] else drawing_env(run.options.env, space)  # pictures need no drawing
     policy, seen = make_policy(agent, run.env), []
 
-    def watched(obs: Any, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[Any, Any]:
+    def act(obs: Any, carry: Any = None, mask: Any = None, *, key: PRNGKeyArray | None = None) -> tuple[Any, Any]:
         action, carry = policy(obs, carry, mask, key=key if sample else None)
         seen.append((obs, carry))
         return action, carry
 
-    frames = play(run.options.env, watched, key=key, max_steps=max_steps)
+    frames = play(run.options.env, act, key=key, max_steps=max_steps)
     latents, vectors = jax.tree.map(lambda *x: jnp.stack(x), *[memory for _, memory in seen])
     imagined = follow(agent, latents, vectors)
     if env is None:
@@ -54,23 +54,27 @@ def record_imagined(run: AbstractRun, agent: Any, out: Path, *, key: PRNGKeyArra
     else:
         above = frames[: len(seen)]
         below = [draw(env, agent.representation.decoder.numbers(one).reshape(space.shape)) for one in each_of(imagined)]
-    shown = [with_bar(*pair, SEEING if t <= WATCHED else IMAGINING) for t, pair in enumerate(zip(above, below, strict=True))]
+    shown = [with_bar(*pair, SEEING if t <= watched(len(seen)) else IMAGINING) for t, pair in enumerate(zip(above, below, strict=True))]
     return write_episode(out, shown)
 
 
 @eqx.filter_jit
 def follow(agent: Agent, latents: Latent, vectors: Any) -> Latent:
     """The latents of an episode `[T]`: what was seen at first, then what follows from the actions alone, the most likely each time."""
-    times = jnp.arange(len(vectors))
+    times, alone = jnp.arange(len(vectors)), watched(len(vectors))
 
     def one(latent, now):
         t, seen, before = now
         ahead = agent.rssm.imagine(latent, before)
-        latent = jax.tree.map(lambda x, y: jnp.where(t <= WATCHED, x, y), seen, ahead)
+        latent = jax.tree.map(lambda x, y: jnp.where(t <= alone, x, y), seen, ahead)
         return latent, latent
 
     before = jnp.concatenate([jnp.zeros_like(vectors[:1]), vectors[:-1]])
     return jax.lax.scan(one, agent.rssm.initial(), (times, latents, before))[1]
+
+
+def watched(num_steps: int) -> int:
+    return min(WATCHED, num_steps // 3)
 
 
 def each_of(latents: Latent) -> list[Latent]:

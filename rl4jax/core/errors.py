@@ -45,6 +45,12 @@ def is_count(x: object) -> bool:
     return isinstance(x, int | np.integer) and not isinstance(x, bool) and int(x) > 0
 
 
+def is_number(x: Any) -> bool:
+    """Whether x is one finite number, Python's, NumPy's or JAX's, and not True."""
+    number = np.asarray(x)
+    return number.ndim == 0 and number.dtype.kind in "iuf" and bool(np.isfinite(number))
+
+
 def did_you_mean(name: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
     """A sentence that suggests the nearest of the known names, and lists them all; `elsewhere` has names that others use for ours."""
     known = sorted(known)

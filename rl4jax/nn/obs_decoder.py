@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from rl4jax.core.errors import EnvError, require
+from rl4jax.core.errors import EnvError, ShapeError, is_number, require
 from rl4jax.core.spaces import StaticSpace, mask_heads
 
 from .blur import blurred
@@ -32,11 +32,9 @@ class ObsDecoder(eqx.Module):
 
     def __init__(self, space: gymnasium.Space, rssm: RSSM, units: int, depth: int, blur: float = 0.0, *, key: PRNGKeyArray):
         images, rest = split_space(space)
-        require(isinstance(blur, int | float) and 0 <= blur < float("inf"), "ObsDecoder: blur", blur, "a number of pixels, or 0 for none")
+        require(is_number(blur) and blur >= 0, "ObsDecoder: blur", blur, "a number of pixels, or 0 for none")
         if blur and not images:
-            raise EnvError(
-                f"ObsDecoder: observations are {space}; there is no picture to blur. Leave out blur; for agents: the plain decoder."
-            )
+            raise EnvError(f'ObsDecoder: observations are {space}; there is no picture to blur. Leave blur at 0: "decoder" of an agent.')
         for image in images.values():
             if not is_bounded(image):
                 fix = "Give the space bounds, or teach the latents without a decoder, by dreamer.BarlowTwins."
@@ -53,6 +51,9 @@ class ObsDecoder(eqx.Module):
 
     def loss(self, latents: Latent, obs: PyTree) -> Float[Array, " N"]:
         """Of latents and observations `[N, ...]`: squared errors, summed over numbers and pixels, and of choices the cross-entropy."""
+        num = {len(x) for x in jax.tree.leaves((latents, obs))}
+        if len(num) > 1:
+            raise ShapeError(f"ObsDecoder.loss: latents and observations are of {sorted(num)} steps; give as many of each, `[N, ...]`.")
         images, rest = split_obs(self.space.space, obs)
         total = jnp.zeros(len(latents.deter))
         if self.vector is not None:

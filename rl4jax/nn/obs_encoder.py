@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree, Shaped
 
-from rl4jax.core.errors import EnvError
+from rl4jax.core.errors import EnvError, ShapeError
 from rl4jax.core.spaces import StaticSpace, flatten, mask_heads, parts_of
 
 from .mlp import MLP
@@ -72,6 +72,10 @@ def split_obs(space: gymnasium.Space, obs: PyTree) -> tuple[dict[str, Array], di
     """The same of an observation, pixels from 0 to 1."""
     images, rest = split_space(space)
     parts = parts_of(obs)
+    for name, image in images.items():
+        if parts[name].shape[-3:] != image.shape:
+            of = f" {name!r}" if name else ""
+            raise ShapeError(f"pictures{of} have shape {parts[name].shape}; by the observation space it must end in {image.shape}.")
     return {name: unit_pixels(image, parts[name]) for name, image in images.items()}, {name: parts[name] for name in rest}
 
 

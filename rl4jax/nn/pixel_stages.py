@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from rl4jax.core.errors import ShapeError
+from rl4jax.core.errors import ShapeError, is_count, require
 
 from .block_linear import BlockLinear
 from .cnn import read_shape
@@ -104,13 +104,14 @@ class PixelDecoder(eqx.Module):
 
 def plan(shape: tuple[int, ...], pixels: list[int], depth: int) -> tuple[tuple[int, ...], tuple[int, int]]:
     """The channels after each stage, and the sides that are left in the end."""
+    require(is_count(depth), "depth", depth, "a positive integer", "It is the channels of pictures, times 2, 3, 4 and 4.")
     halvings, left = 0, pixels
     while halvings < len(WIDER) and all(p % 2 == 0 and p // 2 >= LEAST for p in left) and (halvings == 0 or max(left) > AIM):
         halvings, left = halvings + 1, [p // 2 for p in left]
     if halvings == 0 or max(left) > MOST:
         raise ShapeError(
             f"an image of shape {shape} can be halved {halvings} times, which leaves {left[0]} x {left[1]} pixels; it must be once "
-            f"or more, and sides of {LEAST} to {MOST} must be left. Use sides of 16, 32, 64 or 96 pixels."
+            f"or more, and sides of {LEAST} to {MOST} must be left. Use sides such as 8, 12, 16, 32, 64 or 96 pixels."
         )
     return tuple(depth * wider for wider in WIDER[:halvings]), (left[0], left[1])
 

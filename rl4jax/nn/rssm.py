@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from rl4jax.core.errors import choose_divisor, is_count, require
+from rl4jax.core.errors import choose_divisor, is_count, is_number, require
 
 from .block_linear import BlockLinear, by_blocks
 from .distributions.chance import Chance, draw as draw_noise
@@ -70,7 +70,7 @@ class RSSM(eqx.Module):
             require(is_count(size), f"RSSM: {name}", size, "a positive integer")
         fits = is_count(num_blocks) and deter % num_blocks == 0
         require(fits, "RSSM: num_blocks", num_blocks, f"a divisor of deter = {deter}", choose_divisor(deter))
-        require(0 <= unimix < 1, "RSSM: unimix", unimix, "in [0, 1): a share of the probability")
+        require(is_number(unimix) and 0 <= unimix < 1, "RSSM: unimix", unimix, "in [0, 1): a share of the probability")
         keys = iter(jax.random.split(key, 9))
         self.from_deter, self.from_stoch, self.from_action = (
             dense(size, hidden, key=next(keys)) for size in (deter, groups * classes, d_action)

@@ -39,7 +39,7 @@ from .learning import Learner, earned, keys_of_step, learn, loss as loss, make_o
 from .on_host import update_on_host
 from .prototypes import Prototypes as Prototypes
 from .representation import BarlowTwins as BarlowTwins, Decoder as Decoder, InfoNCE as InfoNCE, Representation as Representation
-from .ring import check_replay, make_replay, moment_like as moment_like, replay_on_disk as replay_on_disk
+from .ring import check_replay, check_settings, make_replay, moment_like as moment_like, replay_on_disk as replay_on_disk
 from .sizes import SIZES as SIZES, Size as Size
 from .stream import Moment as Moment, as_stream
 from .world_model import world_model_loss as world_model_loss
@@ -154,6 +154,7 @@ def update(
 @functools.partial(jax.jit, static_argnames=("opt", "reduce"))
 def _update_in_graph(state, rollout, cfg, opt, reduce):
     check_optimizer("dreamer", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
+    check_settings(state.replay, cfg, "dreamer.update")
     stream, real, last_reward = as_stream(rollout, state.last_reward)
     replay = state.replay.add(stream, real)
     credit, count = earned(state.credit, rollout.valid.sum(), replay, cfg, jnp)

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from rl4jax.core.errors import ConfigError, did_you_mean
-from rl4jax.core.spaces import StaticSpace
+from rl4jax.core.errors import ConfigError, did_you_mean, require
+from rl4jax.core.spaces import StaticSpace, struct_of
+from rl4jax.core.vec_env import check_vec_env
 from rl4jax.nn.distributions import AbstractDistribution
 from rl4jax.nn.distributions.chance import Chance
 from rl4jax.nn.distributions.two_hot import TwoHot
@@ -58,8 +59,10 @@ class Agent(eqx.Module):
     def __init__(
         self, env: HasSpaces, size: str | Size = "12m", representation: str | Callable[..., Any] = "decoder", *, key: PRNGKeyArray
     ):
+        check_vec_env(env, "dreamer.Agent")
         space: gymnasium.Space = env.single_action_space
         check_actions(space)
+        struct_of(env.single_observation_space)  # raises if we do not know the space
         s = size_named(size)
         keys = jax.random.split(key, 7)
         self.encoder = ObsEncoder(env.single_observation_space, s.units, s.depth, key=keys[0])
@@ -72,7 +75,10 @@ class Agent(eqx.Module):
         self.goes_on = Readout(d_in, 1, s.units, 1, key=keys[3])
         self.policy = Readout(d_in, num_outputs(space), s.units, 3, 0.01, key=keys[4])
         self.value = Readout(d_in, s.num_bins, s.units, 3, 0.0, key=keys[5])
-        self.representation = representation_named(representation)(self, env.single_observation_space, s, key=keys[6])
+        made = representation_named(representation)(self, env.single_observation_space, s, key=keys[6])
+        of_ours = isinstance(made, Representation)
+        require(of_ours, "dreamer.Agent: representation(agent, space, size, key=)", type(made).__name__, "a dreamer.Representation")
+        self.representation = made
         self.action_space = StaticSpace(space)
 
     def initial_carry(self) -> Memory:

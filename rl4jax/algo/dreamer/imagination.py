@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from rl4jax.core.contract import check_key
+from rl4jax.core.errors import ShapeError, is_count, require
 from rl4jax.nn.distributions import AbstractDistribution
 from rl4jax.nn.rssm import RSSM, Latent
 
@@ -29,6 +31,12 @@ def imagine_rollout(
     key: PRNGKeyArray,
 ) -> Imagined:
     """Follow a policy, `features -> distribution`, from each of N latents. `as_vector` makes of its actions what the world model takes."""
+    require(is_count(horizon), "imagine_rollout: horizon", horizon, "a positive integer")
+    check_key(key, "imagine_rollout")
+    if start.deter.ndim != 2:
+        raise ShapeError(
+            f"imagine_rollout: start has a memory of shape {start.deter.shape}; it must be [N, D], of N latents to begin from."
+        )
     num = len(start.deter)
     latent_key, action_key = jax.random.split(key)
     # All chance at once: a little cheaper than drawing it step by step.

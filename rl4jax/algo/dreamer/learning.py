@@ -74,12 +74,15 @@ def learn(
 
     done = gradient_step(of_params, learner.packed.params, learner.opt_state, opt or make_optimizer(cfg, number), reduce)
     normalizer, latents = done.extra
+    normalizer = reduce(normalizer)  # of the dreams of all machines
     model = learner.packed.with_params(done.params).model
     model = eqx.tree_at(lambda x: x.representation, model, model.representation.after_step(model))
     slow_value = pack(polyak(learner.slow_value.model, model.value, cfg.slow_rate))
     after = Learner(pack(model), slow_value, done.opt_state, normalizer), latents
     before = learner, jax.tree.map(lambda x: x[1:], moments.latent)
-    return *keep_if(done.metrics["train/skipped"] == 0, after, before), done.metrics
+    made = done.metrics["train/skipped"] == 0
+    metrics = {name: x if name == "train/skipped" else jnp.where(made, x, 0.0) for name, x in done.metrics.items()}
+    return *keep_if(made, after, before), metrics
 
 
 def earned(credit: Any, num_steps: Any, replay: Any, cfg: Config, xp: Any) -> tuple[Any, Any]:
@@ -102,7 +105,8 @@ def no_sums() -> dict[str, Float[Array, ""]]:
 
 
 def summarize(sums: dict[str, Float[Array, ""]], count: Any) -> Metrics:
-    """Means over gradient steps, NaN if there were none, and how many there were; those that were skipped are counted."""
+    """Means over the gradient steps that were made, NaN if there were none; how many there were in all, and how many were skipped."""
     count = jnp.asarray(count, jnp.float32)
-    metrics = {name: total if name == "train/skipped" else total / count for name, total in sums.items()}
+    made = count - sums["train/skipped"]
+    metrics = {name: total if name == "train/skipped" else total / made for name, total in sums.items()}
     return metrics | {"train/gradient_steps": count}

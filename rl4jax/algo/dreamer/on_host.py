@@ -13,6 +13,7 @@ from rl4jax.collect.rollout import Rollout
 
 from .config import Config
 from .learning import earned, keys_of_step, learn, make_optimizer, no_sums, summarize
+from .ring import check_settings
 from .stream import as_stream
 
 State = Any  # dreamer.State
@@ -21,6 +22,7 @@ State = Any  # dreamer.State
 def update_on_host(state: State, rollout: Rollout, cfg: Config, opt: Any, reduce: Any) -> tuple[State, Metrics]:
     """Like `dreamer.update`, with a ring in the memory of the host, or on its disk."""
     check_optimizer("dreamer", opt or make_optimizer(cfg, 0), state.packed.params, state.opt_state, given=opt is not None)
+    check_settings(state.replay, cfg, "dreamer.update")
     stream, real, last_reward = _as_stream(rollout, state.last_reward)
     replay = state.replay.add(stream, real)
     credit, count = earned(np.float32(state.credit), np.count_nonzero(rollout.valid), replay, cfg, np)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray, PyTree
 
-from rl4jax.core.errors import EnvError
+from rl4jax.core.errors import EnvError, is_count, is_number, require
 from rl4jax.core.spaces import parts_of
 from rl4jax.gradients import safe
 from rl4jax.nn.distributions.categorical import log_softmax
@@ -58,13 +58,18 @@ class Prototypes(Representation):
     ):
         if not split_space(space)[0]:
             raise EnvError(f"Prototypes: observations are {space}; there must be a picture to shift. Use BarlowTwins or InfoNCE instead.")
+        for name, count in (("num_prototypes", num_prototypes), ("d_prototype", d_prototype)):
+            require(is_count(count), f"Prototypes: {name}", count, "a positive integer")
+        for name, count in (("shift", shift), ("frozen_for", frozen_for)):
+            require(is_count(count) or (is_number(count) and count == 0), f"Prototypes: {name}", count, "zero or a positive integer")
+        require(is_number(slow_rate) and 0 <= slow_rate <= 1, "Prototypes: slow_rate", slow_rate, "in [0, 1]")
         prototype_key, token_key, latent_key = jax.random.split(key, 3)
         self.prototypes = unit(truncated_weights(prototype_key, (num_prototypes, d_prototype), d_prototype))
         self.of_tokens = truncated_linear(agent.encoder.d_out, d_prototype, key=token_key)
         self.of_latent = truncated_linear(agent.rssm.d_features, d_prototype, key=latent_key)
         self.slow_encoder, self.slow_of_tokens = jax.tree.map(lambda x: x.copy() if eqx.is_array(x) else x, (agent.encoder, self.of_tokens))
         self.num_steps = jnp.zeros((), jnp.int32)
-        self.shift, self.frozen_for, self.slow_rate = shift, frozen_for, float(slow_rate)
+        self.shift, self.frozen_for, self.slow_rate = int(shift), int(frozen_for), float(slow_rate)
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
         *shift_keys, look_key = jax.random.split(key, 3)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from rl4jax.core.errors import is_number, require
 from rl4jax.core.number import Number
 from rl4jax.gradients import safe
 from rl4jax.nn.distributions.categorical import log_softmax
@@ -80,6 +81,8 @@ class BarlowTwins(Representation):
     def __init__(
         self, agent: Agent, space: gymnasium.Space, size: Size, weight: float = 0.05, off_diagonal: float = 5e-4, *, key: PRNGKeyArray
     ):
+        for name, x in (("weight", weight), ("off_diagonal", off_diagonal)):
+            require(is_number(x) and x >= 0, f"BarlowTwins: {name}", x, "zero or more")
         self.projection, self.weight, self.off_diagonal = Projection(agent, key=key), float(weight), float(off_diagonal)
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:
@@ -93,6 +96,7 @@ class InfoNCE(Representation):
     weight: float = eqx.field(static=True)
 
     def __init__(self, agent: Agent, space: gymnasium.Space, size: Size, weight: float = 1.0, *, key: PRNGKeyArray):
+        require(is_number(weight) and weight >= 0, "InfoNCE: weight", weight, "zero or more")
         self.projection, self.weight = Projection(agent, key=key), float(weight)
 
     def loss(self, agent: Agent, moments: Moment, seen: Seen, *, key: PRNGKeyArray) -> Float[Array, ""]:

@@ -50,8 +50,13 @@ def check_replay(replay: Any, model: Agent, env: AnyVecEnv, cfg: Config) -> Any:
             f"dreamer.init: replay is not for the steps of this agent and environment. {fix} They are {wanted} in {env.num_envs} streams, "
             f"its items {held} in {replay.num_streams}, of which {rewritable} may be rewritten."
         )
-    check_room("dreamer.init: replay.capacity * num_envs", replay.capacity * env.num_envs, env.num_envs, cfg)
+    check_settings(replay, cfg, "dreamer.init")
     return replay
+
+
+def check_settings(replay: SequenceReplay | HostSequenceReplay, cfg: Config, what: str) -> None:
+    """Raise unless a ring is large enough for these settings."""
+    check_room(f"{what}: replay.capacity * num_envs", replay.capacity * replay.num_streams, replay.num_streams, cfg)
 
 
 def check_room(name: str, steps: int, num_envs: int, cfg: Config) -> None:

@@ -32,7 +32,8 @@ class Moment(NamedTuple):
 def as_stream(rollout: Rollout, last_reward: Float[Array, " B"]) -> tuple[Moment, Bool[Array, "S B"], Float[Array, " B"]]:
     """Two places for each step of the rollout, `[2 T, B]`: the step, and the last observation if an episode ended with it.
 
-    Also which of them are real, and finite, and the reward that the next rollout's first step comes with.
+    Also which of them are real, and finite, and the reward that the next rollout's first step comes with. Where something was left out a
+    new stretch begins: what follows did not come of what is before.
     """
     latent, vectors = rollout.memory  # of an agent: what it made of each observation, and what it did then
     latents = stored(latent)
@@ -43,12 +44,18 @@ def as_stream(rollout: Rollout, last_reward: Float[Array, " B"]) -> tuple[Moment
     unknown = jax.tree.map(jnp.zeros_like, latents)  # never needed: a first step follows, which forgets it
     lasts = Moment(rollout.next_obs, jnp.zeros_like(vectors), rollout.reward, no, ended, rollout.terminated, unknown)
     stream, real = jax.tree.map(_interleave, (steps, rollout.valid), (lasts, ended))
-    return stream, real & _is_finite(stream), rollout.reward[-1]
+    kept = real & _is_finite(stream)
+    left_out = jnp.cumsum(real & ~kept, 0)
+    known = jax.lax.cummax(jnp.where(kept, left_out, 0))  # how many had been left out when the last step before was kept
+    is_gap = left_out > jnp.concatenate([jnp.zeros_like(known[:1]), known[:-1]])
+    goes_on = kept[-2] | ~rollout.valid[-1]
+    return stream._replace(is_first=stream.is_first | is_gap), kept, jnp.where(goes_on, rollout.reward[-1], jnp.nan)
 
 
 def _is_finite(stream: Moment) -> Bool[Array, "S B"]:
-    """What is not would spoil whatever is learned from it, long after the environment was mended."""
-    floats = [x for x in jax.tree.leaves((stream.obs, stream.reward)) if jnp.issubdtype(x.dtype, jnp.floating)]
+    """What is not would spoil whatever is learned from it, long after the environment was mended. So would what an agent made of it."""
+    seen_and_done = (stream.obs, stream.action, stream.reward, stream.latent.deter)
+    floats = [x for x in jax.tree.leaves(seen_and_done) if jnp.issubdtype(x.dtype, jnp.floating)]
     return jnp.stack([jnp.isfinite(x).reshape(*x.shape[:2], -1).all(-1) for x in floats]).all(0)
 
 

@@ -16,7 +16,7 @@ from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from .disk import DiskReplay
 from .host import HostReplay
 from .host_ring import draw_bits, writable
-from .layout import check_capacity, check_stream, layout_of
+from .layout import check_capacity, check_rewritten, check_steps, check_stream, layout_of
 from .sequences import Sequences
 from .stretches import Index, anywhere, fresh_first, inside, longest, num_stretches
 
@@ -119,16 +119,11 @@ class HostSequenceReplay:
     def add(self, items: Any, valid: Bool[Array | np.ndarray, "N B"] | None = None) -> "HostSequenceReplay":
         """Append steps `[N, B, ...]`, each to its stream; the oldest make room. Those that are not `valid` are left out."""
         items = jax.tree.map(np.asarray, items)
-        is_first = items.is_first
-        num = len(is_first)
+        num = check_steps(items, valid, self.like, self.num_streams, "HostSequenceReplay.add")  # before anything is written
         if num > self.capacity:
             raise ShapeError(f"HostSequenceReplay.add: {num} steps at once, but a stream holds {self.capacity}. Add fewer.")
         valid = np.ones((num, self.num_streams), bool) if valid is None else np.asarray(valid)
-        if valid.shape != (num, self.num_streams) or is_first.shape != valid.shape:
-            raise ShapeError(
-                f"HostSequenceReplay.add: is_first has shape {is_first.shape} and valid {valid.shape}; they must be "
-                f"[N, {self.num_streams}], one for each step."
-            )
+        is_first = items.is_first
         items = jax.tree.map(lambda x: x[valid], items)  # in the order of time
         fields = {name: getattr(items, name) for name in self.rewritable}
         ring = self._ring.add(items._replace(**dict.fromkeys(fields)))
@@ -175,6 +170,7 @@ class HostSequenceReplay:
         """Replace the rewritable fields, all of them, of the steps of stretches that were just drawn."""
         names = self.rewritable
         require(tuple(sorted(fields)) == names, "HostSequenceReplay.rewrite: fields", sorted(fields), f"the rewritable ones, {[*names]}")
+        check_rewritten(fields, sequences.rows, self.like, names, "HostSequenceReplay.rewrite")
         slots = self._slots(sequences.rows, sequences.streams).ravel()
         flat = {name: jax.tree.map(lambda x: np.asarray(x).reshape(len(slots), *x.shape[2:]), fields[name]) for name in names}
         self._rewritable.rewrite(slots, flat)

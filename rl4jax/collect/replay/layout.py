@@ -1,5 +1,6 @@
 """What one item of a ring is made of, and whether items fit it."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from rl4jax.core.contract import is_key
+from rl4jax.core.contract import describe, is_key
 from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 
 _KINDS = "biufcV"  # V: bfloat16 and other small floats
@@ -47,6 +48,28 @@ def check_stream(like: Any, what: str) -> None:
     """Raise unless a step of a stream says whether an episode begins with it."""
     if not hasattr(like, "is_first"):
         raise ShapeError(f"{what}: like is a {type(like).__name__} without is_first; it must say where episodes begin.")
+    if np.shape(like.is_first) or jnp.result_type(like.is_first) != np.dtype(bool):
+        raise ShapeError(f"{what}: like.is_first = {like.is_first!r} must be one bool.")
+
+
+def check_steps(items: Any, valid: Any, like: Any, num_streams: int, what: str) -> int:
+    """Raise unless these are steps `[N, B, ...]` such as `like`, and `valid` one bool for each; return N."""
+    of_streams = jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_streams, *x.shape), x.dtype), like)
+    num = split_items(items, layout_of(of_streams, what), what)[1]
+    found, dtype = np.shape(valid), getattr(valid, "dtype", type(valid).__name__)
+    if valid is not None and (found != (num, num_streams) or dtype != np.dtype(bool)):
+        raise ShapeError(f"{what}: valid is {dtype}{list(found)}; it must be bool[{num}, {num_streams}], one for each step.")
+    return num
+
+
+def check_rewritten(fields: dict[str, Any], rows: Any, like: Any, names: Collection[str], what: str) -> None:
+    """Raise unless fields are among those that may be rewritten, and there is one value for each of the steps in these rows `[L, N]`."""
+    known = set(fields) <= set(names)
+    require(known, f"{what}: fields", sorted(fields), f"among those that may be rewritten, {sorted(names)}")
+    for name, values in fields.items():
+        wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*rows.shape, *x.shape), x.dtype), getattr(like, name))
+        if jax.tree.map(lambda x: (np.shape(x), jnp.result_type(x)), values) != jax.tree.map(lambda x: (x.shape, x.dtype), wanted):
+            raise ShapeError(f"{what}: {name} is {describe(values)}; it must be {describe(wanted)}, one for each step that was drawn.")
 
 
 def split_items(items: PyTree, layout: Layout, what: str) -> tuple[list[Any], int]:

@@ -4,13 +4,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, PyTree, UInt32
 
 from rl4jax.core.contract import check_key
 from rl4jax.core.errors import ConfigError, ShapeError, is_count, require
 from rl4jax.core.number import is_concrete
 
-from .layout import check_capacity, check_stream, layout_of, split_items
+from .layout import check_capacity, check_rewritten, check_steps, check_stream, layout_of
 from .stretches import Index, anywhere, fresh_first, inside, longest, num_stretches
 
 
@@ -85,20 +86,20 @@ class SequenceReplay(NamedTuple):
     def _index(self) -> Index:
         return Index(jnp.maximum(self.added - self.capacity, 0), self.added, self.age)
 
-    def add(self, items: Any, valid: Bool[Array, "N B"] | None = None) -> "SequenceReplay":
+    def add(self, items: Any, valid: Bool[Array | np.ndarray, "N B"] | None = None) -> "SequenceReplay":
         """Append steps `[N, B, ...]`, each to its stream; the oldest make room. Those that are not `valid` are left out."""
-        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.storage)
-        leaves, num = split_items(items, layout_of(like, "SequenceReplay.add"), "SequenceReplay.add")
+        num = check_steps(items, valid, self.like, self.num_streams, "SequenceReplay.add")
         if num > self.capacity:
             raise ShapeError(f"SequenceReplay.add: {num} steps at once, but a stream holds {self.capacity}. Add fewer, or build it larger.")
-        valid = jnp.ones((num, self.num_streams), bool) if valid is None else valid
-        if valid.shape != (num, self.num_streams):
-            raise ShapeError(f"SequenceReplay.add: valid has shape {valid.shape}; it must be {(num, self.num_streams)}, one for each step.")
-        items = jax.tree.unflatten(jax.tree.structure(self.storage), leaves)
+        valid = jnp.ones((num, self.num_streams), bool) if valid is None else jnp.asarray(valid)
+        items = jax.tree.unflatten(jax.tree.structure(self.storage), jax.tree.leaves(items))
         return _add(self, items, valid)
 
     def sample(self, num: int, length: int, *, key: PRNGKeyArray, within_episodes: bool = False) -> Sequences:
-        """Draw `num` stretches of `length` steps, each uniformly and with replacement."""
+        """Draw `num` stretches of `length` steps, each uniformly and with replacement.
+
+        Inside of `jit` nobody can be told that there are none: ask `num_stretches(length)` first.
+        """
         bits = self._bits(num, length, key, within_episodes)
         return _read(self, *(inside if within_episodes else anywhere)(self._index, bits, length, jnp), length)
 
@@ -123,10 +124,12 @@ class SequenceReplay(NamedTuple):
 
     def rewrite(self, sequences: Sequences, **fields: PyTree) -> "SequenceReplay":
         """Replace some fields of the steps of stretches that were just drawn: `replay.rewrite(sequences, latent=latent)`, `[L, N, ...]`."""
+        names = [name for name in self.storage._fields if name != "is_first"]
+        check_rewritten(fields, sequences.rows, self.like, names, "SequenceReplay.rewrite")
         place = sequences.rows, jnp.broadcast_to(sequences.streams, sequences.rows.shape)
 
         def write(old, new):
-            return old.at[place].set(new.astype(old.dtype))
+            return old.at[place].set(new)
 
         written = {name: jax.tree.map(write, getattr(self.storage, name), values) for name, values in fields.items()}
         return self._replace(storage=self.storage._replace(**written))

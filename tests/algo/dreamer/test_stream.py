@@ -51,6 +51,53 @@ def test_what_is_not_finite_is_not_remembered(spoiled):
     assert np.asarray(real)[::2, 0].tolist() == [True, True, False]  # a reward arrives with the next observation
 
 
+def rollout_of(memory=None, **given):
+    """Six steps of one episode, and then of the next."""
+    no = jnp.zeros((6, 1), bool)
+    at = jnp.arange(6.0)[:, None]
+    fields = dict.fromkeys(Rollout._fields)
+    fields |= {"obs": at, "next_obs": at + 1, "reward": at, "terminated": no.at[2].set(True), "truncated": no, "valid": ~no}
+    fields |= {
+        "is_first": no.at[3].set(True),
+        "memory": memory or (Latent(jnp.ones((6, 1, 2)), jnp.ones((6, 1, 3, 4))), jnp.ones((6, 1, 1))),
+    }
+    return Rollout(**(fields | given))
+
+
+def kept(stream, real):
+    rows = np.asarray(real)[:, 0]
+    return list(zip(np.asarray(stream.obs)[rows, 0].tolist(), np.asarray(stream.is_first)[rows, 0].tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        (None, [(0, False), (1, False), (2, False), (3, False), (3, True), (4, False), (5, False)]),
+        (1, [(0, False), (2, True), (3, False), (3, True), (4, False), (5, False)]),
+        (3, [(0, False), (1, False), (2, False), (3, False), (4, True), (5, False)]),  # the first of an episode: the next one begins it
+        (5, [(0, False), (1, False), (2, False), (3, False), (3, True), (4, False)]),
+    ],
+)
+def test_where_a_step_is_left_out_a_new_stretch_begins(left_out, expected):
+    obs = rollout_of().obs
+    stream, real, last_reward = as_stream(rollout_of(obs=obs if left_out is None else obs.at[left_out].set(jnp.nan)), jnp.zeros(1))
+    assert kept(stream, real) == expected
+    assert np.isnan(last_reward[0]) == (left_out == 5)
+    later, real, _ = as_stream(rollout_of(), last_reward)  # the step that goes on from one that was left out is left out too
+    assert kept(later, real)[0] == ((1, True) if left_out == 5 else (0, False))
+
+
+@pytest.mark.parametrize("part", ["latent", "action"])
+def test_what_an_agent_makes_of_a_step_that_is_not_finite_is_not_remembered(part):
+    latent, action = rollout_of().memory
+    if part == "latent":
+        latent = latent._replace(deter=latent.deter.at[1].set(jnp.nan))
+    else:
+        action = action.at[1].set(jnp.nan)
+    stream, real, _ = as_stream(rollout_of(memory=(latent, action)), jnp.zeros(1))
+    assert kept(stream, real)[:2] == [(0, False), (2, True)]
+
+
 def test_a_latent_is_kept_whole():
     latent = Latent(jnp.arange(2.0), jnp.eye(4)[jnp.array([2, 0, 3])])
     again = restored(stored(latent), 4)

@@ -14,6 +14,8 @@ MAKE = {
     "DiskReplay": "DiskReplay(sys.argv[2], {}, 0)",
 }
 ONE = "np.ones(1, np.int32)"
+STEPS = "Step(np.ones((2, 3), bool))"
+STREAMS = ("SequenceReplay", "HostSequenceReplay")
 CASES = {
     **{MAKE[kind].format(5) + f".add({ONE}, np.ones(2, bool))": "Replay.add: valid is bool[2]; it must be bool[1], one" for kind in MAKE},
     **{MAKE[kind].format(5) + f".add({ONE}, np.ones(1))": "Replay.add: valid is float64[1]; it must be bool[1], one" for kind in MAKE},
@@ -37,6 +39,11 @@ CASES = {
         for kind in ("PrioritizedReplay", "HostPrioritizedReplay")
     },
     **{MAKE[kind].format(5) + f".add({ONE}).at(np.array([1]))": "at: slots go from 1 to 1; they must be in [0, 1), where" for kind in MAKE},
+    **{
+        f"{kind}.empty(5, 3, Step(np.bool_(0))).add({STEPS}, {valid})": f"{kind}.add: valid is {found}; it must be bool[2, 3], one for each step."
+        for kind in STREAMS
+        for valid, found in (("np.ones((2, 3), int)", "int64[2, 3]"), ("[[True] * 3] * 2", "list[2, 3]"), ("np.ones(3, bool)", "bool[3]"))
+    },
     "PrioritizedReplay.empty(5, 0, alpha=-1.0)": "PrioritizedReplay.empty: alpha = -1.0 must be zero or more.",
     "HostPrioritizedReplay.empty(5, 0, alpha='x')": "HostPrioritizedReplay: alpha = 'x' must be zero or more.",
     "DiskReplay(sys.argv[2], 5, 0, chunk_bytes=0)": "DiskReplay: chunk_bytes = 0 must be a positive integer.",
@@ -48,7 +55,10 @@ CASES = {
 def answers(tmp_path_factory):
     program = (
         "import json, sys, jax, numpy as np\n"
+        "from collections import namedtuple\n"
         "from rl4jax.collect import DiskReplay, HostPrioritizedReplay, HostReplay, PrioritizedReplay, Replay\n"
+        "from rl4jax.collect import HostSequenceReplay, SequenceReplay\n"
+        "Step = namedtuple('Step', 'is_first')\n"
         "KEY, out = jax.random.key(0), {}\n"
         "for case in json.loads(sys.argv[1]):\n"
         "    try: out[case] = f'no error: {eval(case)}'\n"

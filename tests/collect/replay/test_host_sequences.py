@@ -122,7 +122,7 @@ def nothing(shape):
         (lambda r: r.sample(2, LENGTH, key=jax.random.key(0)), "length = 4, but the longest stream so far has 0 steps"),
         (lambda r: r.sample(0, 2, key=jax.random.key(0)), "num = 0 must be a positive integer"),
         (lambda r: r.add(nothing((12, 3))), "12 steps at once, but a stream holds 11"),
-        (lambda r: r.add(nothing((1, 2))), r"is_first has shape \(1, 2\) and valid \(1, 3\); they must be \[N, 3\]"),
+        (lambda r: r.add(nothing((1, 2))), r"items.number has shape \(1, 2\); it must be \(N, 3\)"),
         (lambda r: r.add(nothing((5, 3))).rewrite(r.add(nothing((1, 3))).sample(1, 1, key=jax.random.key(0)), number=1), "stale"),
         (lambda r: HostSequenceReplay.empty(3, 1, LIKE, rewritable=("is_first",)), "rewritable = .* must be fields of Item"),
         (lambda r: HostSequenceReplay.empty(3, 1, (np.zeros(2),)), "like is a tuple without is_first"),

@@ -104,17 +104,64 @@ def test_it_works_inside_a_scan():
     ("act", "message"),
     [
         (lambda r: r.sample(2, LENGTH, key=jax.random.key(0)), "length = 4, but the longest stream so far has 0 steps"),
-        (lambda r: r.sample(2, 12, key=jax.random.key(0)), "length = 12 must be at most 11"),
+        (lambda r: r.sample(2, 12, key=jax.random.key(0)), "length = 12"),
         (lambda r: r.sample(0, 2, key=jax.random.key(0)), "num = 0 must be a positive integer"),
         (lambda r: r.add(Item(jnp.zeros((12, 3), jnp.int32), jnp.zeros((12, 3), bool))), "12 steps at once, but a stream holds 11"),
         (lambda r: r.add(Item(jnp.zeros((1, 2), jnp.int32), jnp.zeros((1, 2), bool))), r"items.number has shape \(1, 2\)"),
         (lambda r: SequenceReplay.empty(0, 1, LIKE), "capacity = 0 must be a positive integer"),
-        (lambda r: SequenceReplay.empty(3, 1, (jnp.zeros(2),)), "like is a tuple without is_first"),
     ],
 )
-def test_bad_input(act, message):
+@pytest.mark.parametrize("ring", [SequenceReplay, HostSequenceReplay])
+def test_bad_input(ring, act, message):
     with pytest.raises((rl.ConfigError, rl.ShapeError), match=message):
-        act(SequenceReplay.empty(CAPACITY, NUM_STREAMS, LIKE))
+        act(ring.empty(CAPACITY, NUM_STREAMS, LIKE))
+
+
+@pytest.mark.parametrize("ring", [SequenceReplay, HostSequenceReplay])
+@pytest.mark.parametrize(
+    ("capacity", "like", "message"),
+    [
+        (0, LIKE, "capacity = 0 must be a positive integer"),
+        (3, (jnp.zeros(2),), "like is a tuple without is_first"),
+        (3, LIKE._replace(is_first=jnp.float32(0)), "like.is_first = .* must be one bool"),
+        (3, LIKE._replace(is_first=jnp.zeros(2, bool)), "like.is_first = .* must be one bool"),
+    ],
+)
+def test_a_step_says_whether_an_episode_begins(ring, capacity, like, message):
+    with pytest.raises((rl.ConfigError, rl.ShapeError), match=message):
+        ring.empty(capacity, 1, like)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mark": jnp.zeros((2, LENGTH))}, r"mark is float32\[2,4\]; it must be float32\[4,2\], one for each step"),
+        ({"mark": jnp.zeros(2)}, r"mark is float32\[2\]; it must be float32\[4,2\]"),
+        ({"mark": jnp.zeros((LENGTH, 2), jnp.int32)}, r"mark is int32\[4,2\]; it must be float32\[4,2\]"),
+        ({"mark": 1.0}, r"mark is float32\[\]; it must be"),
+        ({"is_first": jnp.zeros((LENGTH, 2), bool)}, r"fields = \['is_first'\] must be"),
+        ({"price": jnp.zeros((LENGTH, 2))}, r"fields = \['price'\] must be"),
+    ],
+)
+@pytest.mark.parametrize("ring", [SequenceReplay, HostSequenceReplay])
+def test_what_is_written_back_is_of_the_steps_that_were_drawn(ring, fields, message):
+    like = Item(jnp.int32(0), jnp.array(False), jnp.float32(0))
+    replay = ring.empty(CAPACITY, 2, like, *((("mark",),) if ring is HostSequenceReplay else ()))
+    replay = replay.add(Item(np.zeros((9, 2), np.int32), np.zeros((9, 2), bool), np.ones((9, 2), np.float32)))
+    drawn = replay.sample(2, LENGTH, key=jax.random.key(3))
+    with pytest.raises((rl.ConfigError, rl.ShapeError), match=message):
+        replay.rewrite(drawn, **fields)
+    assert (np.asarray(replay.sample(2, LENGTH, key=jax.random.key(3)).items.mark) == 1).all()
+
+
+def test_steps_that_do_not_fit_leave_a_ring_on_the_host_as_it_was():
+    like = Item(jnp.int32(0), jnp.array(False), jnp.float32(0))
+    good = Item(np.zeros((9, 2), np.int32), np.zeros((9, 2), bool), np.ones((9, 2), np.float32))
+    replay = HostSequenceReplay.empty(CAPACITY, 2, like, ("mark",)).add(good)
+    with pytest.raises(rl.ShapeError, match=r"items.mark has dtype float64; it must be float32"):
+        replay.add(good._replace(mark=np.ones((9, 2))))
+    assert replay.sample(2, LENGTH, key=jax.random.key(3)).items.number.shape == (LENGTH, 2)
+    assert replay.add(good).size > replay.capacity
 
 
 @pytest.mark.parametrize("ring", [SequenceReplay, HostSequenceReplay])
