@@ -12,6 +12,8 @@ from .run import AbstractRun
 from .settings import Settings, checked, defaults
 from .training import build_training
 
+PLAY = "python -m rl4jax.deploy.run DIR"
+
 
 def build_run(algorithm: Algorithm, settings: Settings, path: str | os.PathLike[str]) -> AbstractRun:
     """A run from its settings; the folder is not touched."""
@@ -32,6 +34,8 @@ def stored_settings(path: str | os.PathLike[str]) -> tuple[Algorithm, Settings]:
         raise CheckpointError(f"{path} {what}. Give the folder that `rl4jax train` wrote, such as runs/ppo-CartPole-20250101-120000.")
     stored = RunDir(path).read_json("config.json")
     name = stored.pop("algorithm", None) if isinstance(stored, dict) else None
+    if isinstance(stored, dict) and "format" in stored:
+        raise CheckpointError(f"{path} is of an exported policy, not of a run. Give the run that it was exported from, or play it: {PLAY}.")
     if name not in ALGORITHMS:
         known = f"this rl4jax has {', '.join(ALGORITHMS)}"
         raise CheckpointError(f"{path}/config.json is not of a run that can be read: its algorithm is {name!r}, and {known}.")

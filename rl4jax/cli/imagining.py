@@ -1,5 +1,7 @@
 """A GIF of an episode with what a world model imagined of it: above what happened, below what the model thought would."""
 
+import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from jaxtyping import PRNGKeyArray, UInt8
 from rl4jax.algo.dreamer import Agent, Decoder
 from rl4jax.core.env import AbstractEnv
 from rl4jax.core.errors import ConfigError, EnvError
+from rl4jax.envs import draw
 from rl4jax.envs.registry import BUILT_IN
 from rl4jax.nn.obs_encoder import split_obs, split_space
 from rl4jax.nn.rssm import Latent
@@ -25,8 +28,8 @@ from .run import AbstractRun
 
 WATCHED = 5  # steps that the model sees before it is on its own; in short episodes a third
 LEAST_SIDE = 160  # pixels of a picture that is shown
-BAR = 8
-SEEING, IMAGINING = (120, 120, 120), (200, 60, 40)  # the bar between the two
+BAR = 20
+SEEING, IMAGINING, OVER = (draw.MUTED, "seen"), (draw.RED, "imagined"), (draw.INK, "imagined: over")  # the bar between the two
 
 
 def record_imagined(run: AbstractRun, agent: Any, out: Path, *, key: PRNGKeyArray, max_steps: int = 200, sample: bool = False) -> int:
@@ -53,9 +56,12 @@ def record_imagined(run: AbstractRun, agent: Any, out: Path, *, key: PRNGKeyArra
         below = [as_picture(agent.representation.decoder.images(one), channels_last) for one in each_of(imagined)]
     else:
         above = frames[: len(seen)]
-        below = [draw(env, agent.representation.decoder.numbers(one).reshape(space.shape)) for one in each_of(imagined)]
-    shown = [with_bar(*pair, SEEING if t <= watched(len(seen)) else IMAGINING) for t, pair in enumerate(zip(above, below, strict=True))]
-    return write_episode(out, shown)
+        numbers = [agent.representation.decoder.numbers(one).reshape(space.shape) for one in each_of(imagined)]
+        below = [drawn(env, obs, t) for t, obs in enumerate(numbers)]
+    bars = [SEEING if t <= watched(len(seen)) else IMAGINING for t in range(len(seen))]
+    ends = [t for t, bar in enumerate(bars) if bar is IMAGINING and float(agent.goes_on_logit(imagined.features[t])) < 0]
+    bars = [OVER if ends and t >= ends[0] else bar for t, bar in enumerate(bars)]
+    return write_episode(out, [with_bar(*parts) for parts in zip(above, below, bars, strict=True)])
 
 
 @eqx.filter_jit
@@ -102,13 +108,23 @@ def drawing_env(name: str, space: Any) -> AbstractEnv:
     return env
 
 
-def draw(env: AbstractEnv, obs: Any) -> UInt8[np.ndarray, "H W 3"]:
+def drawn(env: AbstractEnv, obs: Any, t: int) -> UInt8[np.ndarray, "H W 3"]:
     """An observation as a picture, by `state_from_obs` and `render` of its environment. What is not finite is drawn as 0."""
-    return env.render(env.state_from_obs(jnp.nan_to_num(obs)))
+    state: Any = env.state_from_obs(jnp.nan_to_num(obs))
+    counts = dataclasses.is_dataclass(state) and "t" in {field.name for field in dataclasses.fields(state)}
+    return env.render(dataclasses.replace(state, t=jnp.int32(t)) if counts else state)
 
 
-def with_bar(above: UInt8[np.ndarray, "H W 3"], below: UInt8[np.ndarray, "H W 3"], colour: tuple[int, int, int]) -> Any:
-    """One above the other. Gymnasium's pictures may be wider than ours: then ours get a margin."""
+def with_bar(above: UInt8[np.ndarray, "H W 3"], below: UInt8[np.ndarray, "H W 3"], bar: tuple[str, str]) -> Any:
+    """One above the other, and what the lower one is in between. Gymnasium's pictures may be wider than ours: then ours get a margin."""
     width = max(above.shape[1], below.shape[1])
     above, below = (np.pad(x, [(0, 0), (0, width - x.shape[1]), (0, 0)], constant_values=255) for x in (above, below))
-    return np.concatenate([above, np.broadcast_to(np.asarray(colour, np.uint8), (BAR, width, 3)), below])
+    return np.concatenate([above, words(width, *bar), below])
+
+
+@functools.cache
+def words(width: int, colour: str, text: str) -> UInt8[np.ndarray, "H W 3"]:
+    canvas = draw.Canvas(width, BAR, origin=(0, BAR), scale=1)
+    canvas.box((0, 0), (width, BAR), colour)
+    canvas.text((width / 2, BAR / 2), text, size=12, fill=draw.PAPER)
+    return canvas.pixels()

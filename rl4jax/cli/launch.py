@@ -15,6 +15,9 @@ from .output import hint, stdout_for_result
 
 if TYPE_CHECKING:
     from .run import AbstractRun
+    from .settings import Settings
+
+LEAST_CAPACITY = 1_000  # steps of each environment: a stretch of any usual length fits
 
 
 def start_jax() -> None:
@@ -38,6 +41,7 @@ def launch(algorithm: Algorithm, argv: Sequence[str]) -> int:
         raise ConfigError(f"{command}: no environment is given. Type: {command} CartPole; `rl4jax envs` lists them.")
     if settings["tensorboard"] and importlib.util.find_spec("tensorboardX") is None:
         raise missing_extra("--tensorboard", extra="tensorboard")
+    settings = settings | fitting(settings)
     with stdout_for_result(flags.json) as stdout:
         run = build_run(algorithm, settings, flags.out)
         run = run if flags.out else run.moved_to(default_folder(run))
@@ -50,6 +54,14 @@ def launch(algorithm: Algorithm, argv: Sequence[str]) -> int:
             if not algorithm.imitates and flags.preset and not flags.quiet:
                 say(about_preset(algorithm, run.options.env))
             return run_session(run, as_json=flags.json, quiet=flags.quiet, stdout=stdout)
+
+
+def fitting(settings: "Settings") -> "Settings":
+    """A memory that the run can fill: what is larger would be saved with every checkpoint. An end may be a step of its own."""
+    if "capacity" not in settings:
+        return {}
+    most = 2 * settings["total_steps"] + LEAST_CAPACITY * settings["num_envs"]
+    return {"capacity": min(settings["capacity"], most)}
 
 
 def about_preset(algorithm: Algorithm, env: str) -> str:

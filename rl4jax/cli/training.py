@@ -16,6 +16,7 @@ from rl4jax.algo import ppo
 from rl4jax.collect.playing import begin, check_faults
 from rl4jax.collect.rollout import Rollout
 from rl4jax.core.errors import ConfigError, require
+from rl4jax.core.host_memory import available_memory
 from rl4jax.core.run_dir import RunDir
 
 from .algorithms import Algorithm
@@ -94,8 +95,10 @@ class Training(AbstractRun):
     def try_out(self) -> None:
         if self.on_disk:  # whose folder is not there yet
             eqx.filter_eval_shape(self.make_model)
-        else:
+        elif self.on_host or jax.default_backend() != "cpu":
             _ = self.like
+        else:
+            check_memory(self)
 
     @functools.cached_property
     def like(self) -> Any:
@@ -172,6 +175,16 @@ def build_training(algorithm: Algorithm, settings: Settings, path: str | os.Path
         raise ConfigError(f"--disk-replay is for environments on the host, gym:ID. What is remembered of {options.env} is on the device.")
     check_learns(run, settings)
     return dataclasses.replace(run, cfg=make_config(algorithm, settings, num_updates=run.num_updates, num_steps=run.last_step))
+
+
+def check_memory(run: Training) -> None:
+    """Raise if this machine has not the memory for the run: a turn makes the next state beside the last."""
+    needed = 2 * sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(run.like))
+    free = available_memory()
+    if free is not None and needed > free:
+        fix = "Most of it is what is remembered: give a smaller --capacity." if isinstance(run.options, ReplayOptions) else ""
+        what = f"{needed / 1e9:.1f} GB of memory, the state twice during a turn, and {free / 1e9:.1f} GB are free here"
+        raise ConfigError(f"{run.title} takes {what}. {fix}")
 
 
 def check_learns(run: Training, settings: Settings) -> None:

@@ -1,8 +1,10 @@
-"""Memory on the host: what a program frees is kept for the next one."""
+"""Memory on the host: what a program frees is kept for the next one, and how much there is."""
 
 import ctypes
 import os
 import platform
+import re
+from pathlib import Path
 
 # Of glibc's malloc.h: the size from which memory is asked of the system and given back each time, and how much may lie idle at the end.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
@@ -22,3 +24,10 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     return bool(mallopt(_MMAP_THRESHOLD, _GIBIBYTE) and mallopt(_TRIM_THRESHOLD, 2 * _GIBIBYTE - 1))
+
+
+def available_memory() -> int | None:
+    """Bytes that a program could still take, where the system says so (Linux)."""
+    about = Path("/proc/meminfo")
+    found = re.search(r"MemAvailable: *(\d+) kB", about.read_text()) if about.is_file() else None
+    return 1024 * int(found[1]) if found else None

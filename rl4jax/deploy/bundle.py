@@ -29,7 +29,8 @@ def read_config(folder: Path) -> Config:
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise BundleError(f"{path} cannot be read: {error}. Export the policy again.") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise BundleError(f"{path} is not of a bundle: format must be {FORMAT!r}. Give a folder that `rl4jax export RUN --out DIR` wrote.")
+        fix = "Give a folder that `rl4jax export RUN --out DIR` wrote: of a run, RUN/bundle."
+        raise BundleError(f"{path} is not of a bundle: format must be {FORMAT!r}. {fix}")
     if config.get("version") != VERSION:
         raise BundleError(f"{path} has version {config.get('version')!r}; this rl4jax reads {VERSION}. Use the rl4jax that wrote it.")
     missing = {"files", "inputs", "outputs", "observation_space", "action_space", "carry", "noise", "mask"} - set(config)

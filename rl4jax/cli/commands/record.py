@@ -26,7 +26,7 @@ class RecordFlags:
     max_steps: int = 1000
     """Stop there if the episode has not ended."""
     imagine: bool = False
-    """Of a Dreamer: below what happened, what its world model imagined after the first five steps."""
+    """Of a Dreamer: below what happened, what its world model imagined after the first five steps, by the same actions."""
 
 
 def command(argv: Sequence[str]) -> int:

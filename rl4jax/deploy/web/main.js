@@ -47,7 +47,7 @@ async function main() {
 const speeds = () => document.querySelectorAll("[name=speed]");
 
 async function load(name, as) {
-  const answer = await fetch(name);
+  const answer = await fetch(name, { cache: "no-store" });
   if (!answer.ok) throw new Error(`${name} cannot be loaded: ${answer.status} ${answer.statusText}. Write the page again.`);
   return answer[as]();
 }
