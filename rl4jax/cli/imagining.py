@@ -1,6 +1,5 @@
 """A GIF of an episode with what a world model imagined of it: above what happened, below what the model thought would."""
 
-import dataclasses
 import functools
 from pathlib import Path
 from typing import Any
@@ -111,8 +110,7 @@ def drawing_env(name: str, space: Any) -> AbstractEnv:
 def drawn(env: AbstractEnv, obs: Any, t: int) -> UInt8[np.ndarray, "H W 3"]:
     """An observation as a picture, by `state_from_obs` and `render` of its environment. What is not finite is drawn as 0."""
     state: Any = env.state_from_obs(jnp.nan_to_num(obs))
-    counts = dataclasses.is_dataclass(state) and "t" in {field.name for field in dataclasses.fields(state)}
-    return env.render(dataclasses.replace(state, t=jnp.int32(t)) if counts else state)
+    return env.render(eqx.tree_at(lambda state: state.t, state, jnp.int32(t)) if "t" in vars(state) else state)
 
 
 def with_bar(above: UInt8[np.ndarray, "H W 3"], below: UInt8[np.ndarray, "H W 3"], bar: tuple[str, str]) -> Any:

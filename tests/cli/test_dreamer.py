@@ -66,9 +66,9 @@ def test_a_run_that_does_not_fit_into_memory_is_refused(tmp_path, capsys, monkey
     monkeypatch.setattr(training, "available_memory", lambda: 1_000_000)
     assert main(["train", "dreamer", "CartPole", *TINY, "--total-steps", "160", "--out", str(tmp_path / "run")]) == 2
     message = " ".join(capsys.readouterr().err.split())
-    assert re.search(r"Dreamer on CartPole takes \d+\.\d GB of memory, .* and 0.0 GB are free here\. .* give a smaller --capacity", message), (
-        message
-    )
+    assert re.search(
+        r"Dreamer on CartPole takes \d+\.\d GB of memory, .* and 0.0 GB are free here\. .* give a smaller --capacity", message
+    ), message
     assert not (tmp_path / "run").exists()
 
 
