@@ -15,7 +15,7 @@ CURVES, KEPT = DOCS / "world-models" / "curves.json", DOCS.parent / "bench-resul
 CATCH = "Catch,rows=16,columns=16"
 TASKS = {  # the bar, by the name of the runs
     CATCH: ("Catch, Barlow twins", 0.9),
-    f"{CATCH} decoder": ("Catch, decoder", 0.9),
+    f"{CATCH} decoder": ("Catch, blurred decoder", 0.9),
     f"{CATCH} InfoNCE": ("Catch, InfoNCE", 0.9),
     f"{CATCH} prototypes": ("Catch, prototypes", 0.9),
     "Memory": ("Memory", 0.95 * 17),

@@ -70,11 +70,14 @@ def learn(
     cfg = cfg.after(number)
 
     def of_params(params):
-        return loss(learner.packed.with_params(params).model, learner.slow_value.model, moments, learner.normalizer, cfg, key=key)
+        model, slow_value = learner.packed.with_params(params).model, learner.slow_value.model
+        total, (metrics, (normalizer, latents)) = loss(model, slow_value, moments, learner.normalizer, cfg, key=key)
+        percentiles = normalizer.low_return, normalizer.high_return  # of the dreams of all machines, if there are several
+        return total, (metrics | {"percentiles": percentiles}, (normalizer, latents))
 
     done = gradient_step(of_params, learner.packed.params, learner.opt_state, opt or make_optimizer(cfg, number), reduce)
-    normalizer, latents = done.extra
-    normalizer = reduce(normalizer)  # of the dreams of all machines
+    (normalizer, latents), (low, high) = done.extra, done.metrics.pop("percentiles")
+    normalizer = normalizer._replace(low_return=low, high_return=high)
     model = learner.packed.with_params(done.params).model
     model = eqx.tree_at(lambda x: x.representation, model, model.representation.after_step(model))
     slow_value = pack(polyak(learner.slow_value.model, model.value, cfg.slow_rate))

@@ -108,6 +108,22 @@ def test_an_optimizer_of_ones_own_replaces_the_other_and_gradients_are_reduced()
     assert float(optax.tree.norm(change)) == pytest.approx(float(metrics["train/grad_norm"]), rel=1e-4)
 
 
+def test_machines_that_average_stay_the_same():
+    """Two of them, each with its own environments and dreams: weights, slow critic and the scale of returns."""
+    (env, one), (_, other) = (begun("continuous", seed) for seed in (0, 1))
+    wide = one.normalizer._replace(low_return=jnp.float32(-3), high_return=jnp.float32(5))  # as if its dreams had been others
+    other = other._replace(**one.learner._asdict() | {"normalizer": wide})
+    average = functools.partial(jax.lax.pmean, axis_name="machines")
+    with jax.debug_key_reuse(False):  # each state is used twice
+        _, after, _ = jax.vmap(lambda state: updated(env, state, reduce=average), axis_name="machines")(
+            jax.tree.map(lambda *x: jnp.stack(x), one, other)
+        )
+    for part in (after.packed.params, after.slow_value.params, after.normalizer):
+        for x in jax.tree.leaves(part):
+            np.testing.assert_allclose(x[0], x[1], rtol=1e-6)
+    assert 0 < float(after.normalizer.high_return[0]) < 5
+
+
 def test_the_slow_critic_follows_what_the_critic_is_after_the_step():
     before, after, _ = with_ones_own()
     for name, slow in after.slow_value.params.items():
