@@ -2,6 +2,7 @@
 
 # ruff: noqa: RUF001  real minus signs, as on the page
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -396,6 +397,18 @@ POLICIES = {
     "GridWorld,size=5": ({}, {"masked": True, "sample": True}),
     "Catch,rows=8,columns=6": ({}, {}),
 }
+
+
+def test_a_page_shows_its_own_policy_where_another_was_before(clean, trained, tmp_path):
+    page = write_page(trained, tmp_path / "page")
+    about = page / "page.json"
+    with serve(page) as url:
+        clean.open(url + "?paused")
+        assert clean.evaluate("return document.title;") == "PPO on CartPole"
+        about.write_text(about.read_text().replace("PPO", "IMPALA"))
+        os.utime(about, (1e9, 1e9))  # older than what was there: to the server it has not changed
+        clean.open(url + "?paused")
+        assert clean.evaluate("return document.title;") == "IMPALA on CartPole"
 
 
 @pytest.mark.parametrize("env", POLICIES)
