@@ -65,13 +65,15 @@ def draw(path: Path) -> None:
         ax.axhline(bar, color="#d9822b", linewidth=1, linestyle="--")
         ax.set_title(title)
         ax.set_xlabel("thousand environment steps")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("greedy return")
     for ax in axes.flat[len(tasks) :]:
         ax.axis("off")
-    axes.flat[-1].text(0, 0.6, "blue: greedy return over 100 episodes,\none line for each seed\n\norange: what was asked for", fontsize=10)
+    axes.flat[-1].text(0, 0.6, "blue: greedy return over 100 episodes,\none line for each seed\n\norange: the bar of the tests", fontsize=10)
     figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":
-    print("| task | asked | last weights | within | steps until reached | PPO's | most minutes |\n|---|---|---|---|---|---|---|")
+    print("| task | bar | last weights | within | steps until reached | PPO's | most minutes |\n|---|---|---|---|---|---|---|")
     print("\n".join(row(name) for name in TASKS if runs_of(name)))
     draw(DOCS / "images" / "dreamer.png")
