@@ -69,7 +69,9 @@ def draw(path: Path) -> None:
         ax.set_ylabel("greedy return")
     for ax in axes.flat[len(tasks) :]:
         ax.axis("off")
-    axes.flat[-1].text(0, 0.6, "blue: greedy return over 100 episodes,\none line for each seed\n\norange: the bar of the tests", fontsize=10)
+    axes.flat[-1].text(
+        0, 0.6, "blue: greedy return over 100 episodes,\none line for each seed\n\norange: the bar of the tests", fontsize=10
+    )
     figure.savefig(path, dpi=110)
 
 

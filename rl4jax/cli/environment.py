@@ -122,9 +122,18 @@ def _gymnasium(name: str, build):
         return build()
     except gymnasium.error.UnregisteredEnv as error:
         near = difflib.get_close_matches(name.removeprefix(GYM), gymnasium.registry, n=5, cutoff=0.4)
-        hint = did_you_mean(name, [GYM + other for other in near]) if near else str(error)
+        hint = extra_for(name) or (did_you_mean(name, [GYM + other for other in near]) if near else str(error))
         raise EnvError(f"There is no environment {name!r}. {hint}") from error
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
         missing = isinstance(error, gymnasium.error.DependencyNotInstalled | ModuleNotFoundError)
-        hint = " rl4jax has extras, such as: pip install 'rl4jax[box2d]'" if missing else ""
-        raise EnvError(f"{name} cannot be made: {error}{hint}") from error
+        hint = f" {extra_for(str(error))}" if missing else ""
+        raise EnvError(f"{name} cannot be made: {str(error).rstrip('.')}.{hint}".rstrip()) from error
+
+
+EXTRAS = {"ALE": "atari", "MuJoCo": "mujoco", "mujoco": "mujoco", "Box2D": "box2d"}
+
+
+def extra_for(words: str) -> str:
+    """Which of ours brings what an environment needs, if one does."""
+    extra = next((extra for word, extra in EXTRAS.items() if word in words), None)
+    return f"It comes with an extra of rl4jax: pip install 'rl4jax[{extra}]'" if extra else ""

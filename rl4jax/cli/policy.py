@@ -44,6 +44,7 @@ class Policy:
             raise EnvError(
                 f"{self}: mask = None, but its environment has masks and it would choose forbidden actions. Give act(obs, mask=...)."
             )
+        obs = np.asarray(obs) if isinstance(obs, list) else obs
         action, carry = _act(self.packed, self.space, obs, carry, mask, key)
         return jax.tree.map(lambda x: np.asarray(x) if is_concrete(x) else x, action), carry  # Gymnasium takes no JAX arrays
 

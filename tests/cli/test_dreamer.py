@@ -29,6 +29,7 @@ def test_a_run_holds_all_that_is_needed(run):
     assert int(state.num_gradient_steps) > 0
     action, carry = load_policy(run)(np.zeros(4, np.float32))
     assert action in (0, 1)
+    assert load_policy(run)([0.0, 0.0, 0.0, 0.0])[0] == action
     load_policy(run)(np.zeros(4, np.float32), carry)
 
 

@@ -183,6 +183,7 @@ def test_what_may_be_none_is_typed_as_none(tmp_path):
         (["train", "ppo", "CartPol"], "no environment 'CartPol'. Did you mean 'CartPole'?"),
         (["train", "ppo", "CartPole-v1"], "type gym:CartPole-v1"),
         (["train", "ppo", "gym:CartPoll-v1"], "Did you mean 'gym:CartPole-v1'?"),
+        (["train", "ppo", "gym:ALE/Pong-v5"], "It comes with an extra of rl4jax: pip install 'rl4jax[atari]'"),
         (["train", "ppo", "CartPole", "--gama", "1"], "no flag '--gama'. Did you mean '--gamma'?"),
         (["train", "ppo", "CartPole", "Catch"], "no further argument 'Catch'"),
         (["train", "ppo", "CartPole", "--gamma", "2"], "gamma = 2.0 must be in [0, 1]"),
