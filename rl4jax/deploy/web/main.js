@@ -98,8 +98,9 @@ class Show {
     $("step").onclick = () => (this.setPlaying(false), this.step().catch(fail));
     $("again").onclick = () => this.again();
     for (const input of speeds()) input.onchange = () => this.setSpeed(input.value);
-    // A pointer leaves no focus behind, else keys would go to what it clicked. Later, for a label gives its input the focus only then.
-    $("controls").onclick = (event) => event.detail > 0 && setTimeout(() => document.activeElement.blur());
+    // A pointer leaves no focus behind, else keys would go to what it clicked. Later again, for a label gives its input the focus only then.
+    const leave = () => document.activeElement.blur();
+    $("controls").onclick = (event) => event.detail > 0 && (leave(), setTimeout(leave));
     const ways = env.constructor.name === "GridWorld" ? ["ArrowLeft", "ArrowUp", "ArrowDown", "ArrowRight"] : ["ArrowLeft", "ArrowRight"];
     this.ways = new Set(ways);
     const word = document.createElement("span");
