@@ -19,6 +19,5 @@ def spread(side: int, width: float) -> Float[np.ndarray, "S S"]:
     """How much of each pixel of a row arrives at each other."""
     place = np.arange(side)
     shares = np.exp(-np.abs(place[:, None] - place) / width)
-    return (shares * np.sqrt(np.tanh(1 / width))).astype(
-        np.float32
-    )  # over an endless row, the sum of exp(-2 |d| / width) is 1 / tanh(1 / width)
+    # Over an endless row the sum of exp(-2 |d| / width) is 1 / tanh(1 / width).
+    return (shares * np.sqrt(np.tanh(1 / width))).astype(np.float32)
