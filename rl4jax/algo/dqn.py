@@ -22,7 +22,7 @@ from rl4jax.collect.replay import PrioritizedReplay, Replay
 from rl4jax.collect.rollout import Rollout
 from rl4jax.collect.transition import Window, begin_window, fold
 from rl4jax.core.contract import check_key
-from rl4jax.core.errors import is_count, require
+from rl4jax.core.errors import is_count_or_zero, require
 from rl4jax.core.gym_vec_env import GymVecEnv
 from rl4jax.core.number import Number, is_concrete
 from rl4jax.core.number_rules import CLIP, POSITIVE, RATE, SHARE, check_counts, check_numbers
@@ -70,7 +70,7 @@ class Config(eqx.Module):
         check_counts(self, "dqn.Config", "capacity", "batch_size", "num_steps", "gradient_steps", "n_step")
         for name in ("target_every", "learning_starts"):
             value = getattr(self, name)
-            require(is_count(value) or (value == 0 and value is not False), f"dqn.Config.{name}", value, "zero or a positive integer")
+            require(is_count_or_zero(value), f"dqn.Config.{name}", value, "zero or a positive integer")
         tau = (lambda x: (x > 0) & (x <= 1), "in (0, 1]: 1 copies")
         rules = {"lr": RATE, "gamma": SHARE, "tau": tau, "priority_alpha": SHARE, "max_grad_norm": CLIP, "adam_eps": POSITIVE}
         share = (SHARE[0], "in [0, 1], or a schedule")

@@ -51,6 +51,11 @@ def is_number(x: Any) -> bool:
     return number.ndim == 0 and number.dtype.kind in "iuf" and bool(np.isfinite(number))
 
 
+def is_count_or_zero(x: Any) -> bool:
+    """Whether x is zero or a positive integer, and not False."""
+    return is_count(x) or (is_number(x) and x == 0)
+
+
 def did_you_mean(name: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
     """A sentence that suggests the nearest of the known names, and lists them all; `elsewhere` has names that others use for ours."""
     known = sorted(known)

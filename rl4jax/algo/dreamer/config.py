@@ -3,7 +3,7 @@
 import equinox as eqx
 from jaxtyping import ArrayLike
 
-from rl4jax.core.errors import is_count, require
+from rl4jax.core.errors import is_count_or_zero, require
 from rl4jax.core.number import Number
 from rl4jax.core.number_rules import NOT_NEGATIVE, POSITIVE, RATE, SHARE, check_counts, check_numbers
 from rl4jax.core.schedule import Linear, Schedule, as_setting, value_at
@@ -41,7 +41,7 @@ class Config(eqx.Module):
         check_counts(self, "dreamer.Config", "num_steps", "batch_size", "length", "capacity", "imagine_steps")
         for name in ("learning_starts", "imagine_from"):
             value = getattr(self, name)
-            require(is_count(value) or (value == 0 and value is not False), f"dreamer.Config.{name}", value, "zero or a positive integer")
+            require(is_count_or_zero(value), f"dreamer.Config.{name}", value, "zero or a positive integer")
         require(self.length > 1, "dreamer.Config.length", self.length, "at least 2")  # a step, and what came of it
         starts = f"0 for all, or from 2 to length = {self.length}"
         require(self.imagine_from in (0, *range(2, self.length + 1)), "dreamer.Config.imagine_from", self.imagine_from, starts)

@@ -30,6 +30,8 @@ METRICS = (
     "train/loss", "train/grad_norm", "train/skipped",
 )  # fmt: skip
 
+PERCENTILES = ("low_return", "high_return")  # of the dreams of all machines, if there are several: averaged as metrics are
+
 
 class Learner(NamedTuple):
     """What a gradient step changes."""
@@ -72,12 +74,12 @@ def learn(
     def of_params(params):
         model, slow_value = learner.packed.with_params(params).model, learner.slow_value.model
         total, (metrics, (normalizer, latents)) = loss(model, slow_value, moments, learner.normalizer, cfg, key=key)
-        percentiles = normalizer.low_return, normalizer.high_return  # of the dreams of all machines, if there are several
-        return total, (metrics | {"percentiles": percentiles}, (normalizer, latents))
+        percentiles = {name: getattr(normalizer, name) for name in PERCENTILES}
+        return total, (metrics | percentiles, (normalizer, latents))
 
     done = gradient_step(of_params, learner.packed.params, learner.opt_state, opt or make_optimizer(cfg, number), reduce)
-    (normalizer, latents), (low, high) = done.extra, done.metrics.pop("percentiles")
-    normalizer = normalizer._replace(low_return=low, high_return=high)
+    normalizer, latents = done.extra
+    normalizer = normalizer._replace(**{name: done.metrics.pop(name) for name in PERCENTILES})
     model = learner.packed.with_params(done.params).model
     model = eqx.tree_at(lambda x: x.representation, model, model.representation.after_step(model))
     slow_value = pack(polyak(learner.slow_value.model, model.value, cfg.slow_rate))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int32, PRNGKeyArray, PyTree
 
-from rl4jax.core.errors import EnvError, is_count, is_number, require
+from rl4jax.core.errors import EnvError, is_count, is_count_or_zero, is_number, require
 from rl4jax.core.spaces import parts_of
 from rl4jax.gradients import safe
 from rl4jax.nn.distributions.categorical import log_softmax
@@ -61,7 +61,7 @@ class Prototypes(Representation):
         for name, count in (("num_prototypes", num_prototypes), ("d_prototype", d_prototype)):
             require(is_count(count), f"Prototypes: {name}", count, "a positive integer")
         for name, count in (("shift", shift), ("frozen_for", frozen_for)):
-            require(is_count(count) or (is_number(count) and count == 0), f"Prototypes: {name}", count, "zero or a positive integer")
+            require(is_count_or_zero(count), f"Prototypes: {name}", count, "zero or a positive integer")
         require(is_number(slow_rate) and 0 <= slow_rate <= 1, "Prototypes: slow_rate", slow_rate, "in [0, 1]")
         prototype_key, token_key, latent_key = jax.random.split(key, 3)
         self.prototypes = unit(truncated_weights(prototype_key, (num_prototypes, d_prototype), d_prototype))
